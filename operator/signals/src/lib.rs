@@ -1,0 +1,16 @@
+//! Prometheus in, typed readings out.
+//!
+//! A [`Source`] reads many targets at once: it plans as few queries as it can, sends them with a deadline, a body cap and
+//! a limit on concurrency, takes the answers apart, and classifies everything that can go wrong. PromQL is built here and
+//! nowhere else, from structured fields, with escaping.
+
+mod query;
+mod settings;
+mod source;
+
+pub use query::{
+    Counter, LatencyQuery, Operator, Requirement, Selector, SignalKind, SignalQuery, TargetQuery, Unit,
+    Witness,
+};
+pub use settings::{Authentication, SourceSettings};
+pub use source::{Source, SourceError, TargetReadings};

@@ -1,0 +1,127 @@
+//! What is to be read, as structured fields. Nothing here is PromQL.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What is to be read for one target.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TargetQuery {
+    /// A label pair enforced on every query of every kind (`namespace="helpdesk"`), set by the source's administrator.
+    pub enforced: Option<(String, String)>,
+    /// The latency to read now, if it is due.
+    pub latency: Option<LatencyQuery>,
+    /// The saturation signals to read now, if they are due.
+    pub signals: Vec<SignalQuery>,
+}
+
+/// A latency histogram to read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LatencyQuery {
+    /// The histogram's name, without `_bucket`.
+    pub metric: String,
+    /// Which of its series.
+    pub selector: Selector,
+    /// The unit of its bounds.
+    pub unit: Unit,
+    /// The windows, narrowest first.
+    pub windows: Vec<Duration>,
+    /// A counter of calls that timed out and never entered the histogram.
+    pub timeouts: Option<Counter>,
+}
+
+/// The unit of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unit {
+    /// Seconds.
+    Seconds,
+    /// Milliseconds.
+    Milliseconds,
+    /// Microseconds.
+    Microseconds,
+}
+
+/// A saturation signal to read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SignalQuery {
+    /// What it is.
+    pub kind: SignalKind,
+    /// When an absent series is a zero.
+    pub zero_when_absent: Option<Witness>,
+}
+
+/// The kinds of saturation signal.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SignalKind {
+    /// A gauge, one value per series.
+    Gauge {
+        /// Its name.
+        metric: String,
+        /// Which of its series.
+        selector: Selector,
+    },
+    /// A rate per second, one value per series; or, with `per`, one ratio of two sums.
+    Rate {
+        /// The counter.
+        of: Counter,
+        /// Over which window.
+        window: Duration,
+        /// The counter to divide by.
+        per: Option<Counter>,
+    },
+    /// An alert of the source's rules.
+    Alert {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// A counter: absent without a witness is unknown.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Counter {
+    /// Its name.
+    pub metric: String,
+    /// Which of its series.
+    pub selector: Selector,
+    /// When an absent series is a zero.
+    pub zero_when_absent: Option<Witness>,
+}
+
+/// A series whose presence, fresh and above 0 in every series, proves that absence elsewhere means zero.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Witness {
+    /// Its name (`up`).
+    pub metric: String,
+    /// Which of its series; at least one label.
+    pub match_labels: BTreeMap<String, String>,
+}
+
+/// Which series of a metric.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Selector {
+    /// Labels by equality.
+    pub match_labels: BTreeMap<String, String>,
+    /// Further requirements.
+    pub requirements: Vec<Requirement>,
+}
+
+/// One requirement on a label.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Requirement {
+    /// The label.
+    pub key: String,
+    /// How its value is compared.
+    pub operator: Operator,
+    /// With what; empty with `Exists`.
+    pub values: Vec<String>,
+}
+
+/// How a label's value is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Operator {
+    /// One of the values.
+    In,
+    /// None of the values.
+    NotIn,
+    /// Any value that is not empty.
+    Exists,
+}

@@ -1,0 +1,139 @@
+//! What was decided, and everything that status, metrics and `plan` tell about it.
+
+use std::time::Duration;
+
+use crate::{Latency, LimitedBy, Reason, Timestamp, Unknown};
+
+/// The decision for one target.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// Rises by one with each change of what clients are told.
+    pub revision: u64,
+    /// What clients are told.
+    pub orders: Orders,
+    /// The decision's own reason; differs from the one in the orders while a delay is `Held`.
+    pub reason: Reason,
+    /// The reason with its numbers, for people: what is so, why, and what it waits for.
+    pub message: String,
+    /// The delay that the percentile asks for now, unbounded, in milliseconds.
+    pub recommended_ms: Option<f64>,
+    /// What kept the applied delay from the recommended one.
+    pub limited_by: Option<LimitedBy>,
+    /// Why the delay deserves little confidence.
+    pub low_confidence: Option<String>,
+    /// What the latency reading says.
+    pub latency: LatencyView,
+    /// What each saturation signal says, in the order of the rules.
+    pub signals: Vec<SignalView>,
+    /// The off-switch.
+    pub switch: SwitchState,
+    /// What hedging does to the user's query; `None` without a deadline.
+    pub effect: Effect,
+    /// The windows that the next latency reading shall cover, narrowest first.
+    pub windows_wanted: Vec<Duration>,
+    /// Whether more data is to be had by asking for `windows_wanted` at once (a quiet service's window is still widening).
+    pub wants_wider: bool,
+}
+
+/// What clients are told: the content of a document.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Orders {
+    /// Off, or on with what.
+    pub hedging: Option<Hedging>,
+    /// `Tuned` or `Ramping` when on; the reason of the decision when off.
+    pub reason: Reason,
+}
+
+/// How clients hedge.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Hedging {
+    /// The hedge delay in milliseconds, above zero.
+    pub delay_ms: f64,
+    /// A hedge is not sent with less of the deadline left than this, in milliseconds.
+    pub min_remaining_ms: f64,
+    /// Hedges per 100 calls now: the cap times the ramp.
+    pub percent: f64,
+    /// Hedges per second that a client process may always send now, ramped likewise.
+    pub min_per_second: f64,
+}
+
+/// What the latency reading says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LatencyView {
+    /// Why there is no usable reading; `None` when it is fresh.
+    pub unknown: Option<Unknown>,
+    /// When the reading was taken.
+    pub at: Option<Timestamp>,
+    /// Samples in the window.
+    pub samples: Option<f64>,
+    /// The median in milliseconds.
+    pub p50_ms: Option<f64>,
+    /// The 95th percentile in milliseconds.
+    pub p95_ms: Option<f64>,
+    /// The 99th percentile in milliseconds, as hedged.
+    pub p99_ms: Option<f64>,
+    /// The window used.
+    pub window: Option<Duration>,
+}
+
+/// What one saturation signal says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SignalView {
+    /// Its name.
+    pub name: String,
+    /// The value compared with the line: 1 or 0 for an alert; `None` while unknown.
+    pub value: Option<f64>,
+    /// Why there is no value.
+    pub unknown: Option<Unknown>,
+    /// Unknown since.
+    pub unknown_since: Option<Timestamp>,
+    /// Off above this; `None` for an alert.
+    pub off_above: Option<f64>,
+    /// Back below this; `None` for an alert.
+    pub on_below: Option<f64>,
+    /// Whether it turns hedging off now.
+    pub saturated: bool,
+}
+
+/// The off-switch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum SwitchState {
+    /// Hedging at full budget.
+    Closed,
+    /// Off.
+    Open {
+        /// Since.
+        since: Timestamp,
+        /// Not back before this; `None` while something that has no end yet keeps it open.
+        until: Option<Timestamp>,
+    },
+    /// Coming back.
+    Ramping {
+        /// Since.
+        since: Timestamp,
+        /// The share of the budget now: 0.25 or 0.5.
+        share: f64,
+    },
+}
+
+/// What hedging does. Shares are in `[0, 1]`; what cannot be identified is `None`. All of it assumes independent attempts.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Effect {
+    /// Hedges per call at the applied delay and budget.
+    pub hedge_share: Option<f64>,
+    /// Share of user queries that miss the deadline without hedging.
+    pub miss_share_unhedged: Option<f64>,
+    /// Share of user queries that miss the deadline as hedged.
+    pub miss_share_hedged: Option<f64>,
+}
+
+impl LatencyView {
+    /// The view of a reading that could not be used.
+    pub fn unknown(latency: &Latency, why: Unknown) -> Self {
+        Self {
+            unknown: Some(why),
+            at: Some(latency.at),
+            ..Self::default()
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! The decision: readings in, hedging out.
+//!
+//! Everything here is a pure function of values: no clock, no I/O, no Kubernetes. `now` is passed in, and no input
+//! panics. [`decide`] is the whole interface; the other modules are its parts and the words it speaks.
+//!
+//! The safe direction is a longer delay, a smaller budget, off. Unknown is never zero, and in doubt a decision moves
+//! only in the safe direction.
+
+mod decide;
+mod decision;
+mod distribution;
+mod memory;
+mod reading;
+mod reason;
+mod rules;
+mod time;
+
+pub use decide::decide;
+pub use decision::{Decision, Effect, Hedging, LatencyView, Orders, SignalView, SwitchState};
+pub use distribution::Histogram;
+pub use memory::Memory;
+pub use reading::{Alert, Latency, Readings, Signal, SignalValue, Stop, Unknown, WindowReading};
+pub use reason::{LimitedBy, Reason, UnknownReason};
+pub use rules::{Budget, Delay, Line, Mode, Rules, SignalRules, SwitchRules, Windows};
+pub use time::Timestamp;

@@ -1,0 +1,120 @@
+//! What a policy asks for, resolved: defaults filled in, ceilings applied, units converted.
+
+use std::time::Duration;
+
+/// Whether decisions reach clients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Clients are told what was decided.
+    #[default]
+    Enforce,
+    /// Decided and reported; clients are told off.
+    Observe,
+    /// Forced off, reason `Stopped`.
+    Disabled,
+}
+
+/// The rules of one target.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rules {
+    /// Whether decisions reach clients.
+    pub mode: Mode,
+    /// The metric read and its unit, as one string (`shard_read_duration_seconds/Seconds`). An accepted reading is remembered under it,
+    /// so that a changed metric or unit is checked for plausibility again.
+    pub measure: String,
+    /// What one call may take in all.
+    pub deadline: Option<Duration>,
+    /// Sub-requests that one user query waits for; only reported on.
+    pub fan_out: Option<u32>,
+    /// How the delay is placed.
+    pub delay: Delay,
+    /// What hedging may cost.
+    pub budget: Budget,
+    /// From how much data the delay is computed.
+    pub windows: Windows,
+    /// When hedging goes off, and how it comes back.
+    pub switch: SwitchRules,
+    /// How long a last good delay is held while latency is unknown.
+    pub max_staleness: Duration,
+    /// How long a document takes to reach clients.
+    pub propagation: Duration,
+}
+
+/// How the delay is placed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Delay {
+    /// The quantile `q` of the attempt's latency to hedge at, in `[0.5, 0.9999]`.
+    pub quantile: f64,
+    /// Never hedge earlier than this.
+    pub min: Duration,
+    /// Hedging a service whose quantile is above this is off.
+    pub max: Duration,
+    /// Added to the quantile: the network between client and server.
+    pub add: Duration,
+}
+
+/// What hedging may cost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Budget {
+    /// Hedges per 100 calls, in `(0, 100]`: the smaller of the policy's and the source's cap.
+    pub percent: f64,
+    /// Whether `percent` is a source's ceiling rather than the policy's own.
+    pub limited_by_source: bool,
+    /// Attempts per call, the primary included, in `2..=5`.
+    pub max_attempts: u8,
+    /// Hedges in flight per client process.
+    pub max_concurrent: u32,
+    /// Hedges per second that a client process may always send, at full budget.
+    pub min_per_second: f64,
+}
+
+/// From how much data the delay is computed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Windows {
+    /// The rolling window.
+    pub window: Duration,
+    /// A quiet service's window doubles up to this.
+    pub max_window: Duration,
+    /// Samples that a usable window holds.
+    pub min_samples: u32,
+    /// Whether `min_samples` is smaller than the percentile needs (20 / (1 - q)).
+    pub low_confidence: bool,
+}
+
+/// When hedging goes off, and how it comes back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SwitchRules {
+    /// The saturation signals, by name; any one above its line turns hedging off.
+    pub signals: Vec<SignalRules>,
+    /// How long a signal may be unknown before hedging goes off.
+    pub max_unknown: Duration,
+    /// How long hedging stays off after the last bad value.
+    pub cooldown: Duration,
+    /// The budget comes back at 25, 50, 100 %, one step after each of these.
+    pub ramp_step: Duration,
+}
+
+/// One saturation signal.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SignalRules {
+    /// Its name in the policy.
+    pub name: String,
+    /// What turns hedging off.
+    pub line: Line,
+}
+
+/// What turns hedging off.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Line {
+    /// A value above a line.
+    Value {
+        /// Off above this.
+        off_above: f64,
+        /// Back only below this.
+        on_below: f64,
+        /// The value is the `at_least`-th largest series; unset: 2, or 10 % of the series if more, 1 when there is one.
+        at_least: Option<u32>,
+    },
+    /// An alert that fires.
+    Alert,
+}
