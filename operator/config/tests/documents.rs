@@ -1,5 +1,7 @@
 //! The documents as they are written: golden files, the schema, and what a reader refuses.
 
+#![allow(clippy::unwrap_used)] // Helpers of tests; clippy.toml allows it only inside the tests themselves.
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
