@@ -12,10 +12,10 @@ use crate::promql;
 pub(crate) const TAG: &str = "hedgerow_part";
 
 /// Over how long scrapes are counted to measure the scrape interval.
-pub(crate) const LONG_COUNT: Duration = Duration::from_mins(5);
+pub(crate) const LONG_COUNT: Duration = Duration::from_secs(300);
 
 /// The same for series that are too young for the long one.
-pub(crate) const SHORT_COUNT: Duration = Duration::from_mins(1);
+pub(crate) const SHORT_COUNT: Duration = Duration::from_secs(60);
 
 /// What is measured.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -238,7 +238,9 @@ impl<'a> Writer<'a> {
     fn rate(&self, window: Duration, linger: Duration) -> Vec<Clause> {
         let (range, longer) = (promql::duration(window), promql::duration(linger));
         let mut clauses = vec![
-            self.per_series(|series| format!("(rate({series}[{range}]) and last_over_time({series}[{longer}]))")),
+            self.per_series(|series| {
+                format!("(rate({series}[{range}]) and last_over_time({series}[{longer}]))")
+            }),
             self.unstable("", &range),
         ];
         clauses.extend(self.freshness(""));
