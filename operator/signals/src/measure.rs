@@ -53,6 +53,13 @@ pub(crate) enum Measure {
     },
 }
 
+impl Measure {
+    /// Whether it is of a counter, which may not exist before its first increment.
+    pub(crate) fn counts(&self) -> bool {
+        matches!(self, Self::Rate { .. } | Self::Increase { .. })
+    }
+}
+
 /// One part of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Part {

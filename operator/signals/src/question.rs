@@ -258,8 +258,14 @@ impl Answers {
             let first = self.0.get(ask).and_then(|answer| answer.as_ref().ok());
             presence::reading(ask, first.is_none_or(Group::is_empty), self.0.get(&search))
         });
-        if let Some(Err(why)) = witness {
-            unknown.message = format!("{}; its absence is no zero: {}", unknown.message, why.message);
+        match witness {
+            Some(Err(why)) => {
+                unknown.message = format!("{}; its absence is no zero: {}", unknown.message, why.message);
+            }
+            None if ask.measure.counts() => unknown.message.push_str(
+                "; where it does not exist before its first increment, give zeroWhenAbsent a witness",
+            ),
+            _ => {}
         }
         Err(told(unknown))
     }
