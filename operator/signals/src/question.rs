@@ -42,7 +42,7 @@ pub(crate) enum SignalQuestions {
     /// One value per series.
     Series(Question),
     /// One sum divided by another.
-    Ratio(Question, Question),
+    Ratio(Box<(Question, Question)>),
     /// An alert's state.
     Alert(String),
 }
@@ -70,7 +70,7 @@ impl TargetQuestions {
         let latency = self.latency.iter().flat_map(|latency| &latency.windows);
         let signals = self.signals.iter().flat_map(|signal| match signal {
             SignalQuestions::Series(question) => vec![question],
-            SignalQuestions::Ratio(of, per) => vec![of, per],
+            SignalQuestions::Ratio(both) => vec![&both.0, &both.1],
             SignalQuestions::Alert(_) => vec![],
         });
         latency
@@ -142,7 +142,7 @@ impl<I: Fn(&Family) -> Option<Duration>> Writer<'_, I> {
             } => {
                 let mut of = self.increase(of, *window);
                 of.witness = of.witness.or_else(|| absent.map(|witness| self.witness(witness)));
-                SignalQuestions::Ratio(of, self.increase(per, *window))
+                SignalQuestions::Ratio(Box::new((of, self.increase(per, *window))))
             }
         }
     }
