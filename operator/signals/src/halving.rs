@@ -71,11 +71,11 @@ mod tests {
         let (mut requests, mut failed) = (0, Vec::new());
         while let Some(batch) = halving.next() {
             requests += 1;
-            if batch.sets.iter().any(|set| culprits.contains(&set[0].as_str())) {
-                if let Some(batch) = halving.failed(batch, &Failure::new(reason, "x")) {
-                    failed.extend(batch.sets.into_iter().flatten());
-                }
-            }
+            let fails = batch.sets.iter().any(|set| culprits.contains(&set[0].as_str()));
+            let alone = fails
+                .then(|| halving.failed(batch, &Failure::new(reason, "x")))
+                .flatten();
+            failed.extend(alone.into_iter().flat_map(|batch| batch.sets).flatten());
         }
         (requests, failed)
     }

@@ -56,11 +56,14 @@ impl Http {
         };
         let url = Url::parse(&settings.url).map_err(|error| refuse(&settings.url, error.to_string()))?;
         if !url.username().is_empty() || url.password().is_some() {
-            let mut bare = url.clone();
-            // Only fails for URLs that cannot have credentials.
-            let _ = (bare.set_username(""), bare.set_password(None));
+            let bare = format!(
+                "{}://{}{}",
+                url.scheme(),
+                url.host_str().unwrap_or_default(),
+                url.path()
+            );
             let why = "it holds credentials; give them as the source's authentication, from a file";
-            return Err(refuse(bare.as_str(), why.to_owned()));
+            return Err(refuse(&bare, why.to_owned()));
         }
         if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
             return Err(refuse(

@@ -83,10 +83,7 @@ fn missing(ask: &Ask, other_series: bool) -> Unknown {
     }
     Unknown::new(
         UnknownReason::MetricNotFound,
-        format!(
-            "no series is named {metric}{within}; is the name right, and is it scraped? (a counter that does not exist before \
-             its first increment needs zeroWhenAbsent)"
-        ),
+        format!("no series is named {metric}{within}; is the name right, and is it scraped?"),
     )
 }
 

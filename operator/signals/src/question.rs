@@ -42,7 +42,7 @@ pub(crate) enum SignalQuestions {
     /// One value per series.
     Series(Question),
     /// One sum divided by another.
-    Ratio(Question, Question),
+    Ratio(Box<(Question, Question)>),
     /// An alert's state.
     Alert(String),
 }
@@ -70,7 +70,7 @@ impl TargetQuestions {
         let latency = self.latency.iter().flat_map(|latency| &latency.windows);
         let signals = self.signals.iter().flat_map(|signal| match signal {
             SignalQuestions::Series(question) => vec![question],
-            SignalQuestions::Ratio(of, per) => vec![of, per],
+            SignalQuestions::Ratio(both) => vec![&both.0, &both.1],
             SignalQuestions::Alert(_) => vec![],
         });
         latency
@@ -142,7 +142,7 @@ impl<I: Fn(&Family) -> Option<Duration>> Writer<'_, I> {
             } => {
                 let mut of = self.increase(of, *window);
                 of.witness = of.witness.or_else(|| absent.map(|witness| self.witness(witness)));
-                SignalQuestions::Ratio(of, self.increase(per, *window))
+                SignalQuestions::Ratio(Box::new((of, self.increase(per, *window))))
             }
         }
     }
@@ -258,8 +258,14 @@ impl Answers {
             let first = self.0.get(ask).and_then(|answer| answer.as_ref().ok());
             presence::reading(ask, first.is_none_or(Group::is_empty), self.0.get(&search))
         });
-        if let Some(Err(why)) = witness {
-            unknown.message = format!("{}; its absence is no zero: {}", unknown.message, why.message);
+        match witness {
+            Some(Err(why)) => {
+                unknown.message = format!("{}; its absence is no zero: {}", unknown.message, why.message);
+            }
+            None if ask.measure.counts() => unknown.message.push_str(
+                "; where it does not exist before its first increment, give zeroWhenAbsent a witness",
+            ),
+            _ => {}
         }
         Err(told(unknown))
     }

@@ -237,7 +237,7 @@ impl Source {
             .map(|latency| latency::reading(latency, answers, offset, skew, now_ms));
         let signals = target.signals.iter().map(|signal| match signal {
             SignalQuestions::Series(question) => signal::series(question, answers, offset, skew, now_ms),
-            SignalQuestions::Ratio(of, per) => signal::ratio(of, per, answers, offset, skew, now_ms),
+            SignalQuestions::Ratio(both) => signal::ratio(&both.0, &both.1, answers, offset, skew, now_ms),
             SignalQuestions::Alert(name) => match alerts {
                 Ok(rules) => rules.reading(name, target.enforced.as_ref(), skew, now_ms),
                 Err(failure) => {
