@@ -28,7 +28,10 @@ async fn an_undecodable_policy_does_not_stop_the_others() {
     scene.apply(&policy("kb")).await;
     scene.reason("Tuned").await;
     let stored = scene.policy("a-poison").await.unwrap();
-    assert_eq!(stored["spec"]["targets"], "none", "the poison is there all the time");
+    assert_eq!(
+        stored["spec"]["targets"], "none",
+        "the poison is there all the time"
+    );
 }
 
 /// A CRD of the same names that accepts anything.

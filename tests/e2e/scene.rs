@@ -38,17 +38,27 @@ impl Scene {
 
     /// On a control plane and in a namespace that exist.
     pub(crate) async fn set(cluster: &Cluster, namespace: Namespace, alerts: &[(&str, &str)]) -> Self {
-        let home = cluster.namespace(&format!("{}-operator", namespace.name())).await.unwrap();
+        let home = cluster
+            .namespace(&format!("{}-operator", namespace.name()))
+            .await
+            .unwrap();
         let service = Service::start().await;
         let job = PrometheusOptions::new().job("kb", service.exposition.address());
-        let with_alert = |options: PrometheusOptions, (name, expression): &(&str, &str)| options.alert(name, expression);
+        let with_alert =
+            |options: PrometheusOptions, (name, expression): &(&str, &str)| options.alert(name, expression);
         let prometheus = alerts.iter().fold(job, with_alert).start().await.unwrap();
         let operator = OperatorOptions::new(cluster, &home, &[&namespace])
             .source(&prometheus.url())
             .start()
             .await
             .unwrap();
-        Self { audit: cluster.audit(), namespace, service, prometheus, operator }
+        Self {
+            audit: cluster.audit(),
+            namespace,
+            service,
+            prometheus,
+            operator,
+        }
     }
 
     pub(crate) async fn apply(&self, policy: &Value) {

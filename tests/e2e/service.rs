@@ -43,7 +43,6 @@ impl Service {
             slowness: 1.0,
             queue: 3.0,
             noise: 0.0,
-            runs: true,
         }));
         let bounds: Vec<_> = (0..32).map(|step| round(0.01 * 1.25_f64.powi(step))).collect();
         let reads = exposition.histogram("shard_read_duration_seconds", &[("index", "kb")], &bounds);
@@ -95,14 +94,11 @@ async fn serve(load: Arc<Mutex<Load>>, reads: Histogram, queues: [Series; 2]) {
         for queue in &queues {
             queue.set(noisy(load.queue));
         }
-        if load.runs {
-            let slowness = noisy(load.slowness);
-            let calls = noisy(f64::from(CALLS_PER_TICK));
-            let values: Vec<_> = (0..CALLS_PER_TICK)
-                .map(|_| latency.sample(&mut random) * slowness)
-                .collect();
-            reads.observe_each(&values, calls / f64::from(CALLS_PER_TICK));
-        }
+        let (slowness, calls) = (noisy(load.slowness), noisy(f64::from(CALLS_PER_TICK)));
+        let values: Vec<_> = (0..CALLS_PER_TICK)
+            .map(|_| latency.sample(&mut random) * slowness)
+            .collect();
+        reads.observe_each(&values, calls / f64::from(CALLS_PER_TICK));
     }
 }
 
