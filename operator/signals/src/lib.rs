@@ -7,6 +7,7 @@
 mod query;
 mod settings;
 mod source;
+mod stats;
 
 pub use query::{
     Counter, LatencyQuery, Operator, Requirement, Selector, SignalKind, SignalQuery, TargetQuery, Unit,
@@ -14,3 +15,4 @@ pub use query::{
 };
 pub use settings::{Authentication, SourceSettings};
 pub use source::{Source, SourceError, TargetReadings};
+pub use stats::SourceStats;

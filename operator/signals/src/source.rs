@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hedgerow_tuner::{Latency, Signal};
 
-use crate::{SourceSettings, TargetQuery};
+use crate::{SourceSettings, SourceStats, TargetQuery};
 
 /// One Prometheus-compatible endpoint: one pooled client, one concurrency limit.
 #[derive(Debug)]
@@ -52,5 +52,15 @@ impl Source {
     /// Reads all targets, in as few queries as possible. Never fails as a whole: each reading says for itself what it is.
     pub async fn read(&self, targets: &[TargetQuery]) -> Vec<TargetReadings> {
         targets.iter().map(|_| TargetReadings::default()).collect()
+    }
+
+    /// What it has done so far, and how it is now.
+    pub fn stats(&self) -> SourceStats {
+        SourceStats::default()
+    }
+
+    /// The PromQL that is sent for one target, to paste into the source's own console. Nothing is sent.
+    pub fn queries_for(&self, _target: &TargetQuery) -> Vec<String> {
+        Vec::new()
     }
 }
