@@ -3,9 +3,6 @@
 use crate::Histogram;
 use crate::quantile::{Quantile, quantile};
 
-/// At most this many pieces per bucket when the hedged part is solved for.
-const PIECES: u32 = 32;
-
 /// The survival of a call or an attempt, linear within buckets as Prometheus interpolates. Times are in seconds.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Survival {
@@ -145,62 +142,53 @@ impl Survival {
     ///
     /// Up to the delay a call is its first attempt. Above it `S(t) = S_L(t) / (1 - a (1 - S(t-d)))`, solved upwards and
     /// never rising; `a`, the share of calls past the delay that were hedged, is at most `min(1, B / S(d))`, which lets
-    /// `S` and the delay come out too high rather than too low.
+    /// `S` and the delay come out too high rather than too low. It is solved at the bucket bounds, and `S`, not `S_L`, is
+    /// linear between them: so hedging does not move the estimate within the bucket that holds the delay.
     pub(crate) fn of_attempt(&self, hedged: Hedged) -> Self {
-        let Hedged { delay, budget } = hedged;
-        let past_delay = self.at_most(delay);
-        if delay <= 0.0 || delay >= self.last_bound() || past_delay <= 0.0 {
+        let past_delay = self.at_most(hedged.delay);
+        let calls = self.calls();
+        if past_delay <= 0.0 || calls <= 0.0 {
             return self.clone();
         }
-        let calls = self.calls();
-        let hedged_share = (budget / past_delay).clamp(0.0, 1.0);
-        let mut solved = Self {
-            knots: self
-                .knots
-                .iter()
-                .copied()
-                .take_while(|&(time, _)| time < delay)
-                .collect(),
-            ..self.clone()
-        };
-        solved.knots.push((delay, calls * (1.0 - past_delay)));
-        solved.knots.push((f64::INFINITY, calls));
-        let (mut time, mut last) = (delay, past_delay);
-        for &bound in self.bounds.iter().filter(|&&bound| bound > delay) {
-            let start = time;
-            // Pieces no wider than the delay make S(t - d) known when S(t) is solved for.
-            let pieces = (1..PIECES)
-                .find(|&pieces| (bound - start) <= delay * f64::from(pieces))
-                .unwrap_or(PIECES);
-            for piece in 1..=pieces {
-                let next = if piece == pieces {
-                    bound
-                } else {
-                    start + (bound - start) * f64::from(piece) / f64::from(pieces)
-                };
-                if next <= time {
-                    continue;
-                }
-                let before = next - delay;
-                // S_L is never above S: where S is not solved yet it is the safe stand-in.
-                let unanswered_before = if before <= time {
-                    solved.at_most(before)
-                } else {
-                    self.at_most(before)
-                };
-                let still_unhedged = 1.0 - hedged_share * (1.0 - unanswered_before);
-                let seen = self.at_most(next);
-                last = if still_unhedged > 0.0 {
-                    last.min(seen / still_unhedged)
-                } else {
-                    last.min(seen.ceil())
-                };
-                solved
-                    .knots
-                    .insert(solved.knots.len() - 1, (next, calls * (1.0 - last)));
-                time = next;
+        let hedged_share = (hedged.budget / past_delay).clamp(0.0, 1.0);
+        let mut solved = self.clone();
+        let mut last = (0.0, 1.0);
+        for (index, &(bound, answered)) in self.knots.iter().enumerate() {
+            if !bound.is_finite() {
+                break;
             }
+            let seen = 1.0 - answered / calls;
+            let unanswered = if bound <= hedged.delay {
+                seen
+            } else {
+                let before = bound - hedged.delay;
+                let unanswered_before = |here: f64| match before - last.0 {
+                    // Within the bucket that is being solved: between its two ends.
+                    within if within > 0.0 => last.1 + (here - last.1) * within / (bound - last.0),
+                    _ => solved.at_most(before),
+                };
+                solve(seen, last.1, |here| {
+                    1.0 - hedged_share * (1.0 - unanswered_before(here))
+                })
+            };
+            last = (bound, unanswered);
+            solved.knots[index].1 = calls * (1.0 - unanswered);
         }
         solved
     }
+}
+
+/// The `x` in `[least, most]` with `x * factor(x) = least`, where `x * factor(x)` rises and `factor` is at most 1; `most`
+/// when there is none.
+fn solve(least: f64, most: f64, factor: impl Fn(f64) -> f64) -> f64 {
+    let (mut low, mut high) = (least, most.max(least));
+    for _ in 0..60 {
+        let middle = f64::midpoint(low, high);
+        if middle * factor(middle) < least {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    high
 }
