@@ -9,14 +9,18 @@
 
 mod condition;
 mod crd;
+mod in_use;
 mod limits;
 pub mod names;
 mod rules;
-#[allow(unreachable_pub, reason = "derive(KubeSchema) puts a copy of each type into a function")]
+#[allow(
+    unreachable_pub,
+    reason = "derive(KubeSchema) puts a copy of each type into a function"
+)]
 mod spec;
-#[allow(unreachable_pub, reason = "derive(KubeSchema) puts a copy of the type into a function")]
 mod status;
 pub mod text;
+mod validate;
 
 pub use condition::{ConditionReason, ConditionType, OutputState, ReadingState, TargetState};
 pub use crd::{crd, crd_yaml};
@@ -29,3 +33,4 @@ pub use status::{
     BudgetStatus, Change, DelayStatus, EffectStatus, HedgePolicyStatus, InUseStatus, OutputStatus,
     ReadingsStatus, SignalStatus, Summary, TargetStatus,
 };
+pub use validate::{FieldError, validate};

@@ -87,7 +87,7 @@ pub(crate) const MAX_EXPRESSIONS: usize = 8;
 pub(crate) const MAX_EXPRESSION_VALUES: usize = 16;
 
 /// `delay.max` where neither it nor a deadline is said.
-pub(crate) const DELAY_MAX_UNSAID: &str = "10s";
+pub(crate) const DELAY_MAX_UNSAID: Duration = Duration::from_secs(10);
 
 impl DurationRange {
     pub(crate) fn contains(self, value: Duration) -> bool {

@@ -4,61 +4,46 @@
 //! missing: a status that another version wrote never makes an object undecodable.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 /// What is so: whether each target is hedged, how and why.
-#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct HedgePolicyStatus {
     /// The generation of the spec that this status is about.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "lenient"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub observed_generation: Option<i64>,
 
     /// The policy in a line: the columns of kubectl get.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "lenient"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub summary: Option<Summary>,
 
     /// What is so about the policy as a whole. Ready: the spec is accepted and every document of this generation is written;
     /// it does not depend on the signals. Being off under saturation is Ready=True, HedgingDisabled=True.
-    #[serde(
-        default,
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "readable_items"
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "readable_items")]
+    #[schemars(
+        length(max = 16),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"])
     )]
-    #[schemars(length(max = 16))]
-    #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
 
     /// What is so about each target.
-    #[serde(
-        default,
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "readable_items"
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "readable_items")]
+    #[schemars(
+        length(max = 16),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
-    #[schemars(length(max = 16))]
-    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub targets: Vec<TargetStatus>,
 
     /// What is so about each document.
-    #[serde(
-        default,
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "readable_items"
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "readable_items")]
+    #[schemars(
+        length(max = 32),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["configMap", "key"])
     )]
-    #[schemars(length(max = 32))]
-    #[x_kube(merge_strategy = ListMerge::Map(vec!["configMap".into(), "key".into()]))]
     pub outputs: Vec<OutputStatus>,
 }
 
@@ -91,59 +76,31 @@ pub struct TargetStatus {
     pub name: String,
 
     /// Whether it is hedged: Hedging, Ramping (at a part of its budget) or NotHedging.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "lenient"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub state: Option<String>,
 
     /// Why: one word out of a fixed list. Example: Saturated.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "lenient"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub reason: Option<String>,
 
     /// Why, with the numbers, and what it waits for.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "lenient"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub message: Option<String>,
 
     /// The revision of what clients are told; rises by one with each change.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "lenient"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub revision: Option<i64>,
 
     /// The hedge delay.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "lenient"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub delay: Option<DelayStatus>,
 
     /// What hedging may cost now.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "lenient"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub budget: Option<BudgetStatus>,
 
     /// What hedging does to the calls and to the user's query, assuming that attempts are independent.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "lenient"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub effect: Option<EffectStatus>,
 
     /// The saturation signals, each with its line and what it waits for, as they were when the decision was written.
@@ -152,19 +109,11 @@ pub struct TargetStatus {
     pub signals: Vec<SignalStatus>,
 
     /// The latency as it was when the decision was written. Live values are in the operator's metrics.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "lenient"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub readings: Option<ReadingsStatus>,
 
     /// The values that the spec leaves unsaid, as they are used.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "lenient"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub in_use: Option<InUseStatus>,
 
     /// The last 10 changes, newest first.
@@ -232,67 +181,35 @@ pub struct SignalStatus {
     pub name: String,
 
     /// What it says: Fresh or Unknown.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "lenient"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub state: Option<String>,
 
     /// Why it is unknown: one word out of a fixed list. Example: MetricNotFound.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "lenient"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub reason: Option<String>,
 
     /// Why, for people; or what it waits for. Example: queue 38, back at 35.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "lenient"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub message: Option<String>,
 
     /// Whether it turns hedging off.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "lenient"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub saturated: Option<bool>,
 
     /// The value that was compared with the line.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "lenient"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub value: Option<String>,
 
     /// Hedging goes off above it.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "lenient"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub off_above: Option<String>,
 
     /// Hedging may come back under it.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "lenient"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub on_below: Option<String>,
 
     /// Unknown since.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "lenient"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub unknown_since: Option<Time>,
 }
 
@@ -301,75 +218,39 @@ pub struct SignalStatus {
 #[serde(rename_all = "camelCase")]
 pub struct ReadingsStatus {
     /// When it was read.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "lenient"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub time: Option<Time>,
 
     /// What it says: Fresh or Unknown.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "lenient"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub state: Option<String>,
 
     /// Why it is unknown: one word out of a fixed list. Example: TooFewSamples.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "lenient"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub reason: Option<String>,
 
     /// Why it is unknown, for people.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "lenient"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub message: Option<String>,
 
     /// Calls in the window.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "lenient"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub samples: Option<i64>,
 
     /// The window that was read; a quiet service's is wider than asked for.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "lenient"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub window: Option<String>,
 
     /// The median.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "lenient"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub p50: Option<String>,
 
     /// The 95th percentile.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "lenient"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub p95: Option<String>,
 
     /// The 99th percentile, as hedged: what callers see with hedging as it is.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "lenient"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub p99: Option<String>,
 }
 
@@ -399,43 +280,23 @@ pub struct InUseStatus {
 #[serde(rename_all = "camelCase")]
 pub struct Change {
     /// When.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "lenient"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub time: Option<Time>,
 
     /// What clients were told before. Example: 512ms, 10%.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "lenient"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub from: Option<String>,
 
     /// What clients are told since. Example: off.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "lenient"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub to: Option<String>,
 
     /// Why: one word out of a fixed list. Example: Saturated.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "lenient"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub reason: Option<String>,
 
     /// Why, with the numbers.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "lenient"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub message: Option<String>,
 }
 
@@ -450,27 +311,15 @@ pub struct OutputStatus {
     pub key: String,
 
     /// Whether the document is written: Published, Pending or Refused.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "lenient"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub state: Option<String>,
 
     /// The revision of the document that is written.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "lenient"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub revision: Option<i64>,
 
     /// Why it is not written, and what to do.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "lenient"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub message: Option<String>,
 }
 

@@ -15,14 +15,22 @@ pub struct NotADecimal;
 /// # Errors
 /// When the text is anything else.
 pub fn parse_decimal(text: &str) -> Result<f64, NotADecimal> {
-    let well_formed = match text.split_once('.') {
-        Some((whole, fraction)) => is_digits(whole, 9) && is_digits(fraction, 6),
-        None => is_digits(text, 9),
+    parse_millionths(text)?;
+    text.parse().map_err(|_| NotADecimal)
+}
+
+/// As [`parse_decimal`], in millionths: exact.
+pub(super) fn parse_millionths(text: &str) -> Result<u64, NotADecimal> {
+    let (whole, fraction) = match text.split_once('.') {
+        Some((whole, fraction)) if is_digits(fraction, 6) => (whole, fraction),
+        Some(_) => return Err(NotADecimal),
+        None => (text, ""),
     };
-    if !well_formed {
+    if !is_digits(whole, 9) {
         return Err(NotADecimal);
     }
-    text.parse().map_err(|_| NotADecimal)
+    // `fraction` padded to six digits: ".5" is 500000 millionths.
+    format!("{whole}{fraction:0<6}").parse().map_err(|_| NotADecimal)
 }
 
 fn is_digits(text: &str, at_most: usize) -> bool {

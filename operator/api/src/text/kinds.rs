@@ -23,8 +23,13 @@ pub trait Text {
     /// The text as written.
     fn as_str(&self) -> &str;
 
+    /// Whether the text matches the pattern, whatever its length.
+    fn matches_pattern(&self) -> bool;
+
     /// Whether the text keeps to the grammar.
-    fn is_well_formed(&self) -> bool;
+    fn is_well_formed(&self) -> bool {
+        (1..=Self::MAX_LENGTH).contains(&self.as_str().chars().count()) && self.matches_pattern()
+    }
 }
 
 /// Declares a text type: a transparent string that decodes whatever is there, so that a bad text is an error of a field with
@@ -45,11 +50,10 @@ macro_rules! text {
                 &self.0
             }
 
-            fn is_well_formed(&self) -> bool {
+            fn matches_pattern(&self) -> bool {
                 static PATTERN: std::sync::LazyLock<Option<regex_lite::Regex>> =
                     std::sync::LazyLock::new(|| $pattern.and_then(|pattern| regex_lite::Regex::new(pattern).ok()));
-                (1..=Self::MAX_LENGTH).contains(&self.0.chars().count())
-                    && PATTERN.as_ref().is_none_or(|pattern| pattern.is_match(&self.0))
+                PATTERN.as_ref().is_none_or(|pattern| pattern.is_match(&self.0))
             }
         }
 
@@ -177,6 +181,11 @@ impl Decimal {
     /// When the text is no decimal; never after `validate`.
     pub fn parse(&self) -> Result<f64, NotADecimal> {
         parse_decimal(self)
+    }
+
+    /// The number in millionths, for what must be exact.
+    pub(crate) fn millionths(&self) -> Result<u64, NotADecimal> {
+        decimal::parse_millionths(self)
     }
 }
 

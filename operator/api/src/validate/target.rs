@@ -1,0 +1,62 @@
+//! Checks of a target.
+
+use std::time::Duration;
+
+use super::at::At;
+use super::{latency, saturation};
+use crate::{Budget, Delay, Target, limits, rules};
+
+pub(super) fn check(at: &mut At<'_>, target: &Target) {
+    at.field("name").text(&target.name);
+    at.field("idempotent")
+        .rule(rules::IDEMPOTENT, target.idempotent, Some(&target.idempotent));
+    at.field("fanOut").integer(target.fan_out, limits::FAN_OUT);
+    let deadline = at
+        .field("deadline")
+        .optional_duration(target.deadline.as_ref(), limits::DEADLINE);
+    latency::check(&mut at.field("latency"), &target.latency);
+    check_delay(at, &target.delay, deadline);
+    check_budget(&mut at.field("budget"), &target.budget);
+    saturation::check(&mut at.field("saturation"), &target.saturation);
+}
+
+fn check_delay(at: &mut At<'_>, delay: &Delay, deadline: Option<Duration>) {
+    let mut at_delay = at.field("delay");
+    at_delay
+        .field("percentile")
+        .decimal(&delay.percentile, limits::PERCENTILE);
+    let min = at_delay.field("min").duration(&delay.min, limits::DELAY);
+    let max = at_delay
+        .field("max")
+        .optional_duration(delay.max.as_ref(), limits::DELAY);
+    at_delay.field("add").duration(&delay.add, limits::DELAY_ADD);
+
+    let said_min = Some(&delay.min);
+    if let (Some(min), Some(max)) = (min, max) {
+        at_delay.rule(rules::MIN_WITHIN_MAX, min <= max, said_min);
+    }
+    if let (Some(max), Some(deadline)) = (max, deadline) {
+        at.rule(rules::MAX_WITHIN_DEADLINE, max <= deadline, delay.max.as_ref());
+    }
+    match (min, deadline) {
+        (Some(min), Some(deadline)) => at.rule(rules::MIN_UNDER_DEADLINE, min < deadline, said_min),
+        (Some(min), None) => {
+            let may_be_long = delay.max.is_some() || min < limits::DELAY_MAX_UNSAID;
+            at.rule(rules::LONG_MIN_NEEDS_MAX, may_be_long, said_min);
+        }
+        (None, _) => {}
+    }
+}
+
+fn check_budget(at: &mut At<'_>, budget: &Budget) {
+    at.field("percent").decimal(&budget.percent, limits::PERCENT);
+    at.field("maxAttempts")
+        .integer(Some(budget.max_attempts), limits::MAX_ATTEMPTS);
+    let mut per_client = at.field("perClient");
+    per_client
+        .field("maxConcurrent")
+        .integer(Some(budget.per_client.max_concurrent), limits::MAX_CONCURRENT);
+    per_client
+        .field("minPerSecond")
+        .text(&budget.per_client.min_per_second);
+}
