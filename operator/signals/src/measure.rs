@@ -12,10 +12,10 @@ use crate::promql;
 pub(crate) const TAG: &str = "hedgerow_part";
 
 /// Over how long scrapes are counted to measure the scrape interval.
-pub(crate) const LONG_COUNT: Duration = Duration::from_mins(5);
+pub(crate) const LONG_COUNT: Duration = Duration::from_secs(300);
 
 /// The same for series that are too young for the long one.
-pub(crate) const SHORT_COUNT: Duration = Duration::from_mins(1);
+pub(crate) const SHORT_COUNT: Duration = Duration::from_secs(60);
 
 /// What is measured.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,6 +51,13 @@ pub(crate) enum Measure {
         /// Whether buckets are looked for.
         histogram: bool,
     },
+}
+
+impl Measure {
+    /// Whether it is of a counter, which may not exist before its first increment.
+    pub(crate) fn counts(&self) -> bool {
+        matches!(self, Self::Rate { .. } | Self::Increase { .. })
+    }
 }
 
 /// One part of a query.
@@ -238,7 +245,9 @@ impl<'a> Writer<'a> {
     fn rate(&self, window: Duration, linger: Duration) -> Vec<Clause> {
         let (range, longer) = (promql::duration(window), promql::duration(linger));
         let mut clauses = vec![
-            self.per_series(|series| format!("(rate({series}[{range}]) and last_over_time({series}[{longer}]))")),
+            self.per_series(|series| {
+                format!("(rate({series}[{range}]) and last_over_time({series}[{longer}]))")
+            }),
             self.unstable("", &range),
         ];
         clauses.extend(self.freshness(""));
@@ -428,4 +437,152 @@ fn enforced(family: &Family) -> Option<String> {
         .enforced
         .as_ref()
         .map(|(name, value)| promql::is_one_of(name, &[value]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Operator, Requirement};
+
+    fn batch(measure: Measure, names: &[&str], sets: &[&[&str]]) -> Batch {
+        Batch {
+            family: Family {
+                metric: "read_seconds".into(),
+                names: names.iter().map(|&name| name.to_owned()).collect(),
+                requirements: vec![],
+                enforced: None,
+            },
+            measure,
+            sets: sets
+                .iter()
+                .map(|set| set.iter().map(|&value| value.to_owned()).collect())
+                .collect(),
+        }
+    }
+
+    /// The query's parts without their tags, by name.
+    fn parts(batch: &Batch, replica: Option<&str>) -> Vec<String> {
+        clauses(batch, replica)
+            .into_iter()
+            .map(|clause| format!("{}: {}", clause.part.tag(), clause.text))
+            .collect()
+    }
+
+    const TEN_MINUTES: Duration = Duration::from_secs(600);
+
+    #[test]
+    fn the_query_of_a_histogram() {
+        let batch = batch(
+            Measure::Histogram { window: TEN_MINUTES },
+            &["index"],
+            &[&["kb"], &["faq"]],
+        );
+        assert_eq!(
+            parts(&batch, None),
+            [
+                r#"buckets: sum by (le, index) (increase(read_seconds_bucket{index=~"kb|faq"}[10m]))"#,
+                r#"layout: count by (le, index) (increase(read_seconds_bucket{index=~"kb|faq"}[10m]))"#,
+                r#"count: sum by (index) (increase(read_seconds_count{index=~"kb|faq"}[10m]))"#,
+                r#"sum: sum by (index) (increase(read_seconds_sum{index=~"kb|faq"}[10m]))"#,
+                r#"unstable: max by (index) ((resets(read_seconds_count{index=~"kb|faq"}[10m]) >= 3) / count_over_time(read_seconds_count{index=~"kb|faq"}[10m]))"#,
+                r#"newest: max by (index) (timestamp(read_seconds_count{index=~"kb|faq"}))"#,
+                r#"scrapes_long: max by (index) (count_over_time(read_seconds_count{index=~"kb|faq"}[5m]))"#,
+                r#"scrapes_short: max by (index) (count_over_time(read_seconds_count{index=~"kb|faq"}[1m]))"#,
+            ]
+        );
+    }
+
+    #[test]
+    fn the_parts_are_tagged_and_joined() {
+        let batch = batch(Measure::Witness, &[], &[&[]]);
+        let text = text(&clauses(&batch, None));
+        assert!(text.starts_with(r#"label_replace(min(read_seconds), "hedgerow_part", "value", "", "")"#));
+        assert_eq!(text.matches("\nor label_replace(").count(), 4);
+    }
+
+    #[test]
+    fn of_a_pair_the_larger_total_counts_and_values_are_read_once() {
+        let increase = batch(Measure::Increase { window: TEN_MINUTES }, &["app"], &[&["a"]]);
+        assert_eq!(
+            parts(&increase, Some("replica"))[0],
+            r#"value: max by (app) (sum by (app, replica) (increase(read_seconds{app="a"}[10m])))"#
+        );
+        let over = Duration::from_secs(30);
+        let gauge = batch(
+            Measure::Gauge {
+                over,
+                linger: 2 * over,
+            },
+            &["app"],
+            &[&["a"]],
+        );
+        assert_eq!(
+            parts(&gauge, Some("replica"))[0],
+            r#"value: max without (replica) ((max_over_time(read_seconds{app="a"}[30s]) or last_over_time(read_seconds{app="a"}[1m])))"#
+        );
+        let pinned = batch(Measure::Increase { window: TEN_MINUTES }, &["replica"], &[&["0"]]);
+        assert_eq!(
+            parts(&pinned, Some("replica"))[0],
+            r#"value: sum by (replica) (increase(read_seconds{replica="0"}[10m]))"#
+        );
+    }
+
+    #[test]
+    fn sets_that_differ_in_two_labels_are_united_not_crossed() {
+        let batch = batch(
+            Measure::Increase { window: TEN_MINUTES },
+            &["app", "zone"],
+            &[&["a", "1"], &["b", "2"]],
+        );
+        assert_eq!(
+            parts(&batch, None)[0],
+            r#"value: sum by (app, zone) (increase(read_seconds{app="a",zone="1"}[10m])) or sum by (app, zone) (increase(read_seconds{app="b",zone="2"}[10m]))"#
+        );
+    }
+
+    #[test]
+    fn the_enforced_label_and_requirements_are_in_every_part() {
+        let all = [
+            Measure::Histogram { window: TEN_MINUTES },
+            Measure::Gauge {
+                over: TEN_MINUTES,
+                linger: TEN_MINUTES,
+            },
+            Measure::Rate {
+                window: TEN_MINUTES,
+                linger: TEN_MINUTES,
+            },
+            Measure::Increase { window: TEN_MINUTES },
+            Measure::Witness,
+            Measure::Presence { histogram: true },
+            Measure::Presence { histogram: false },
+        ];
+        for measure in all {
+            let presence = matches!(measure, Measure::Presence { .. });
+            let mut batch = batch(measure, &["namespace"], &[&["other"]]);
+            batch.family.enforced = Some(("namespace".into(), "helpdesk".into()));
+            batch.family.requirements = vec![Requirement {
+                key: "code".into(),
+                operator: Operator::Exists,
+                values: vec![],
+            }];
+            for clause in clauses(&batch, None) {
+                let selectors = clause.text.matches("read_seconds").count();
+                assert_eq!(
+                    clause.text.matches(r#"namespace="helpdesk""#).count(),
+                    selectors,
+                    "{}",
+                    clause.text
+                );
+                if !presence {
+                    assert_eq!(
+                        clause.text.matches(r#"code!="""#).count(),
+                        selectors,
+                        "{}",
+                        clause.text
+                    );
+                }
+            }
+        }
+    }
 }

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::measure::Measure;
-use crate::{Requirement, Selector};
+use crate::{Requirement, Selector, promql};
 
 /// Label sets that one query asks for at most.
 pub(crate) const MAX_SETS: usize = 200;
@@ -68,6 +68,23 @@ impl Ask {
             set: selector.match_labels.values().cloned().collect(),
         }
     }
+
+    /// What is asked, for people: the selector, and over which window.
+    pub(crate) fn describe(&self) -> String {
+        let family = &self.family;
+        let labels = family.names.iter().zip(&self.set);
+        let matchers: Vec<_> = labels
+            .map(|(name, value)| promql::is_one_of(name, &[value]))
+            .chain(family.requirements.iter().map(promql::requirement))
+            .collect();
+        let series = promql::selector(&family.metric, &matchers);
+        match self.measure {
+            Measure::Histogram { window } | Measure::Rate { window, .. } | Measure::Increase { window } => {
+                format!("{series} over {}", promql::duration(window))
+            }
+            Measure::Gauge { .. } | Measure::Witness | Measure::Presence { .. } => series,
+        }
+    }
 }
 
 /// Questions that share one query.
@@ -115,10 +132,7 @@ pub(crate) fn plan(asks: BTreeSet<Ask>, alone: impl Fn(&Ask) -> bool) -> Vec<Bat
                 sets: vec![ask.set],
             });
         } else {
-            shared
-                .entry((ask.family, ask.measure))
-                .or_default()
-                .push(ask.set);
+            shared.entry((ask.family, ask.measure)).or_default().push(ask.set);
         }
     }
     for ((family, measure), sets) in shared {
@@ -297,7 +311,11 @@ mod tests {
     #[test]
     fn a_culprit_is_asked_for_alone() {
         let culprit = ask("m", &[("app", "bad")]);
-        let asks = BTreeSet::from([culprit.clone(), ask("m", &[("app", "a")]), ask("m", &[("app", "b")])]);
+        let asks = BTreeSet::from([
+            culprit.clone(),
+            ask("m", &[("app", "a")]),
+            ask("m", &[("app", "b")]),
+        ]);
         let batches = plan(asks, |ask| *ask == culprit);
         let sizes: Vec<_> = batches.iter().map(|batch| batch.sets.len()).collect();
         assert_eq!(sizes, [1, 2]);
