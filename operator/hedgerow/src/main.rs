@@ -1,2 +1,3 @@
-//! skeleton
+//! The `hedgerow` program.
+
 fn main() {}
