@@ -184,7 +184,12 @@ impl<'a> Round<'a> {
                 response.into_body()
             })
         };
-        self.note(result.as_ref().err());
+        match &result {
+            // A source may well have no rules API; its queries will tell whether its URL is wrong.
+            Err(failure) if failure.not_there && matches!(request, Request::Alerts(_)) => {}
+            Err(failure) => self.note(failure),
+            Ok(_) => {}
+        }
         result
     }
 
@@ -192,13 +197,12 @@ impl<'a> Round<'a> {
     fn decoded<T>(&self, result: Result<T, Failure>) -> Result<T, Failure> {
         match &result {
             Ok(_) => self.locked().answered = true,
-            Err(failure) => self.note(Some(failure)),
+            Err(failure) => self.note(failure),
         }
         result
     }
 
-    fn note(&self, failure: Option<&Failure>) {
-        let Some(failure) = failure else { return };
+    fn note(&self, failure: &Failure) {
         *self
             .source
             .state()

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hedgerow_tuner::{Signal, SignalValue, Timestamp, Unknown, UnknownReason};
+use hedgerow_tuner::{Alert, Signal, SignalValue, Timestamp, Unknown, UnknownReason};
 
 use crate::clock::Skew;
 use crate::freshness;
@@ -58,6 +58,24 @@ pub(crate) fn ratio(
             value: Ok(SignalValue::Series(vec![value])),
         },
     }
+}
+
+/// An alert's state from its series, which it has only while it fires.
+pub(crate) fn firing(
+    question: &Question,
+    answers: &Answers,
+    offset: Duration,
+    skew: Skew,
+    now_ms: i64,
+) -> Signal {
+    let mut signal = series(question, answers, offset, skew, now_ms);
+    signal.value = signal.value.map(|value| match value {
+        SignalValue::Series(values) if values.iter().any(|&value| value > 0.0) => {
+            SignalValue::Alert(Alert::Firing)
+        }
+        _ => SignalValue::Alert(Alert::Inactive),
+    });
+    signal
 }
 
 /// A reading that says nothing.

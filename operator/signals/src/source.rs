@@ -115,10 +115,16 @@ impl Source {
             }
         };
         let round = Round::new(self, client, self.evaluated_at());
-        let (answers, alerts) = tokio::join!(self.ask(&round, &questions), async {
-            let names: BTreeSet<&str> = questions.iter().flat_map(TargetQuestions::alerts).collect();
-            round.alerts(names).await
-        });
+        let asked = questions.iter().flat_map(TargetQuestions::all).collect();
+        let names: BTreeSet<&str> = questions.iter().flat_map(TargetQuestions::alerts).collect();
+        let (mut answers, alerts) = tokio::join!(self.ask(&round, asked), round.alerts(names));
+        if alerts.as_ref().is_err_and(|failure| failure.not_there) {
+            let firing = questions
+                .iter()
+                .flat_map(TargetQuestions::alerts_firing)
+                .collect();
+            answers.0.extend(self.ask(&round, firing).await.0);
+        }
         self.conclude(round);
         questions
             .iter()
@@ -183,9 +189,9 @@ impl Source {
     }
 
     /// Asks all questions; then the witnesses of those that found nothing; then why the others found nothing.
-    async fn ask(&self, round: &Round<'_>, questions: &[TargetQuestions]) -> Answers {
+    async fn ask(&self, round: &Round<'_>, questions: Vec<&Question>) -> Answers {
         let offset = self.settings.offset;
-        let all = || questions.iter().flat_map(TargetQuestions::all);
+        let all = || questions.iter().copied();
         let mut answers = Answers::default();
         let asks: BTreeSet<Ask> = all().map(|question| question.ask.clone()).collect();
         answers.0.extend(round.ask(asks).await);
@@ -238,12 +244,12 @@ impl Source {
         let signals = target.signals.iter().map(|signal| match signal {
             SignalQuestions::Series(question) => signal::series(question, answers, offset, skew, now_ms),
             SignalQuestions::Ratio(both) => signal::ratio(&both.0, &both.1, answers, offset, skew, now_ms),
-            SignalQuestions::Alert(name) => match alerts {
-                Ok(rules) => rules.reading(name, target.enforced.as_ref(), skew, now_ms),
-                Err(failure) => {
-                    let asked = format!("alert {name} from source {}", self.name());
-                    signal::unread(failure.reading(&asked), now_ms)
+            SignalQuestions::Alert { name, firing } => match (alerts, firing) {
+                (Ok(rules), _) => rules.reading(name, target.enforced.as_ref(), skew, now_ms),
+                (Err(failure), Some(firing)) if failure.not_there => {
+                    signal::firing(firing, answers, offset, skew, now_ms)
                 }
+                (Err(failure), _) => signal::unread(self.alert_failed(name, failure), now_ms),
             },
         });
         let (latency, scrape_interval) = latency.unzip();
@@ -252,6 +258,16 @@ impl Source {
             latency,
             scrape_interval: scrape_interval.flatten(),
         }
+    }
+
+    fn alert_failed(&self, name: &str, failure: &Failure) -> Unknown {
+        let mut unknown = failure.reading(&format!("alert {name} from source {}", self.name()));
+        if failure.not_there {
+            unknown
+                .message
+                .push_str("; an alert of a source without the rules API needs zeroWhenAbsent with a witness");
+        }
+        unknown
     }
 
     /// The readings when nothing could be asked.
