@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use hedgerow_tuner::{Latency, Signal, Timestamp, Unknown};
+use hedgerow_tuner::{Latency, Signal, Unknown};
 use tokio::sync::Semaphore;
 
 use crate::alerts::Rules;
 use crate::backoff::Backoff;
-use crate::clock::Skew;
+use crate::clock::{Moment, Skew};
 use crate::culprits::Culprits;
 use crate::failure::Failure;
 use crate::http::{Http, now_ms};
@@ -64,7 +64,8 @@ pub enum SourceError {
 pub struct TargetReadings {
     /// The latency, when it was asked for.
     pub latency: Option<Latency>,
-    /// The saturation signals asked for, in order.
+    /// The saturation signals asked for, in order. A ratio whose denominator alone is 0 reads `f64::MAX`: above every line,
+    /// and finite.
     pub signals: Vec<Signal>,
     /// The scrape interval of the latency's series as measured, where it could be.
     pub scrape_interval: Option<Duration>,
@@ -236,20 +237,18 @@ impl Source {
         answers: &Answers,
         alerts: &Result<Rules, Failure>,
     ) -> TargetReadings {
-        let (offset, skew, now_ms) = (self.settings.offset, self.state().skew, now_ms());
+        let moment = self.moment();
         let latency = target
             .latency
             .as_ref()
-            .map(|latency| latency::reading(latency, answers, offset, skew, now_ms));
+            .map(|latency| latency::reading(latency, answers, moment));
         let signals = target.signals.iter().map(|signal| match signal {
-            SignalQuestions::Series(question) => signal::series(question, answers, offset, skew, now_ms),
-            SignalQuestions::Ratio(both) => signal::ratio(&both.0, &both.1, answers, offset, skew, now_ms),
+            SignalQuestions::Series(question) => signal::series(question, answers, moment),
+            SignalQuestions::Ratio(both) => signal::ratio(&both.0, &both.1, answers, moment),
             SignalQuestions::Alert { name, firing } => match (alerts, firing) {
-                (Ok(rules), _) => rules.reading(name, target.enforced.as_ref(), skew, now_ms),
-                (Err(failure), Some(firing)) if failure.not_there => {
-                    signal::firing(firing, answers, offset, skew, now_ms)
-                }
-                (Err(failure), _) => signal::unread(self.alert_failed(name, failure), now_ms),
+                (Ok(rules), _) => rules.reading(name, target.enforced.as_ref(), moment),
+                (Err(failure), Some(firing)) if failure.not_there => signal::firing(firing, answers, moment),
+                (Err(failure), _) => signal::unread(self.alert_failed(name, failure), moment),
             },
         });
         let (latency, scrape_interval) = latency.unzip();
@@ -257,6 +256,14 @@ impl Source {
             signals: signals.collect(),
             latency,
             scrape_interval: scrape_interval.flatten(),
+        }
+    }
+
+    fn moment(&self) -> Moment {
+        Moment {
+            offset: self.settings.offset,
+            skew: self.state().skew,
+            now_ms: now_ms(),
         }
     }
 
@@ -272,20 +279,20 @@ impl Source {
 
     /// The readings when nothing could be asked.
     fn nothing(&self, targets: &[TargetQuery], failure: &Failure) -> Vec<TargetReadings> {
-        let now_ms = now_ms();
+        let moment = self.moment();
         let unknown =
             |asked: &str| -> Unknown { failure.reading(&format!("{asked} from source {}", self.name())) };
         targets
             .iter()
             .map(|target| TargetReadings {
                 latency: target.latency.as_ref().map(|latency| Latency {
-                    at: Timestamp::from_millis(now_ms),
+                    at: moment.now(),
                     windows: Err(unknown(&latency.metric)),
                 }),
                 signals: target
                     .signals
                     .iter()
-                    .map(|signal| signal::unread(unknown(signal.kind.name()), now_ms))
+                    .map(|signal| signal::unread(unknown(signal.kind.name()), moment))
                     .collect(),
                 scrape_interval: None,
             })
