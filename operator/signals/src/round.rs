@@ -10,11 +10,11 @@ use tokio::time::Instant;
 
 use crate::alerts::Rules;
 use crate::answer::{self, Answer};
+use crate::clauses;
 use crate::failure::Failure;
 use crate::group::{Group, take_apart};
 use crate::halving::Halving;
 use crate::http::{Request, now_ms, send};
-use crate::measure;
 use crate::plan::{Ask, Batch, plan};
 use crate::source::Source;
 
@@ -131,9 +131,9 @@ impl<'a> Round<'a> {
 
     /// Sends the query of a batch and takes its answer apart.
     async fn ask_once(&self, batch: &Batch, deadline: Instant) -> Result<Vec<Group>, Failure> {
-        let clauses = measure::clauses(batch, self.source.settings.replica_label.as_deref());
+        let clauses = clauses::clauses(batch, self.source.settings.replica_label.as_deref());
         let request = Request::Query {
-            promql: measure::text(&clauses),
+            promql: clauses::text(&clauses),
             at_ms: self.at_ms,
         };
         let body = self.request(&request, deadline).await?;

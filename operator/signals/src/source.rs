@@ -17,7 +17,7 @@ use crate::intervals::Intervals;
 use crate::plan::{Ask, plan};
 use crate::question::{Answers, Question, SignalQuestions, State as Answered, TargetQuestions};
 use crate::round::Round;
-use crate::{SourceSettings, SourceStats, TargetQuery, latency, measure, promql, signal};
+use crate::{SourceSettings, SourceStats, TargetQuery, clauses, latency, promql, signal};
 
 /// One Prometheus-compatible endpoint: one pooled client, one concurrency limit.
 #[derive(Debug)]
@@ -155,7 +155,7 @@ impl Source {
         let batches = plan(asks.map(|question| question.ask.clone()).collect(), |_| false);
         let queries = batches
             .iter()
-            .map(|batch| measure::text(&measure::clauses(batch, self.settings.replica_label.as_deref())));
+            .map(|batch| clauses::text(&clauses::clauses(batch, self.settings.replica_label.as_deref())));
         let alerts = questions.iter().flat_map(TargetQuestions::alerts).map(|name| {
             let labels = [("alertname", name)].into_iter().chain(
                 target
