@@ -254,8 +254,8 @@ fn hedging(
     } else {
         phase.share()
     };
-    let percent = rules.budget.percent * share;
-    let min_per_second = rules.budget.min_per_second * share;
+    let percent = short(rules.budget.percent * share);
+    let min_per_second = short(rules.budget.min_per_second * share);
     let in_force = in_force(memory);
     let Some(estimate) = estimate else {
         return in_force.map(|held| {
@@ -294,6 +294,11 @@ fn hedging(
         min_per_second,
     };
     Some((hedging, placed.limited_by))
+}
+
+/// With the eight decimals that a quarter of a policy's number can need: more would not outlive being written and read.
+fn short(number: f64) -> f64 {
+    (number * 1e8).round() / 1e8
 }
 
 /// Remembers what clients are told, and counts it as a revision when it is another thing than before.

@@ -103,21 +103,22 @@ impl History {
             });
         match hedged {
             None => Coverage::Unhedged,
-            Some(hedged) if self.since().is_some_and(|since| since <= start) => Coverage::Wholly(hedged),
+            Some(hedged) if self.since(at).is_some_and(|since| since <= start) => Coverage::Wholly(hedged),
             Some(hedged) => Coverage::Partly(hedged),
         }
     }
 
-    /// Since when hedging has been on without a break, if it is on.
-    fn since(&self) -> Option<Timestamp> {
-        let mut since = self.0.last().filter(|last| last.until.is_none())?.from;
-        for stretch in self.0.iter().rev().skip(1) {
-            if stretch.until != Some(since) {
+    /// Since when hedging had been on without a break `at` that time, if it was on.
+    fn since(&self, at: Timestamp) -> Option<Timestamp> {
+        let mut since = None;
+        for stretch in self.0.iter().rev().filter(|stretch| stretch.from < at) {
+            let reaches = stretch.until.is_none_or(|until| until >= since.unwrap_or(at));
+            if !reaches {
                 break;
             }
-            since = stretch.from;
+            since = Some(stretch.from);
         }
-        Some(since)
+        since
     }
 
     pub(crate) fn sane(mut self, now: Timestamp) -> Self {

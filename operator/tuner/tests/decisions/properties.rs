@@ -121,7 +121,10 @@ fn some_rules() -> impl Strategy<Value = Rules> {
         prop::sample::select(vec![Mode::Enforce, Mode::Enforce, Mode::Enforce, Mode::Observe]),
         prop::sample::select(vec![0.5, 0.9, 0.95, 0.99]),
         (1..200_u64, 200..5000_u64, prop::option::of(500..8000_u64)),
-        (0.1..100.0_f64, prop::sample::select(vec![0.0, 2.0])),
+        (
+            (1..=10_000_u32).prop_map(|hundredths| f64::from(hundredths) / 100.0),
+            prop::sample::select(vec![0.0, 2.0]),
+        ),
         (1..300_u64, 1..300_u64),
     )
         .prop_map(
