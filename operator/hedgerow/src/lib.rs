@@ -5,8 +5,11 @@
 //! files, and touches no cluster.
 
 pub mod cli;
+pub mod compile;
 pub mod exit;
+pub mod plan;
 pub mod print;
+pub mod run;
 pub mod settings;
 pub mod telemetry;
 mod words;

@@ -37,7 +37,11 @@ pub struct Settings {
 
 /// The sources that policies may name.
 #[derive(Clone, Debug, Default)]
-pub struct Sources(BTreeMap<String, DeclaredSource>);
+pub struct Sources {
+    declared: BTreeMap<String, DeclaredSource>,
+    /// The source that stands for every name; only without a configuration.
+    fallback: Option<String>,
+}
 
 /// A source that a policy may not use. It does not tell whether the source exists.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -114,20 +118,28 @@ impl Settings {
 }
 
 impl Sources {
-    /// One source for every name and namespace: what `plan --prometheus URL` reads from.
+    /// The sources of a configuration.
     pub fn collect(sources: impl IntoIterator<Item = DeclaredSource>) -> Self {
-        Self(
-            sources
-                .into_iter()
-                .map(|source| (source.settings.name.clone(), source))
-                .collect(),
-        )
+        let by_name = |source: DeclaredSource| (source.settings.name.clone(), source);
+        Self {
+            declared: sources.into_iter().map(by_name).collect(),
+            fallback: None,
+        }
+    }
+
+    /// One source whatever a policy names: what `plan --prometheus URL` reads from.
+    pub fn every_name(source: DeclaredSource) -> Self {
+        let name = source.settings.name.clone();
+        Self {
+            fallback: Some(name),
+            ..Self::collect([source])
+        }
     }
 
     /// The source that a policy of `namespace` may use under `name`.
     pub fn available(&self, name: &str, namespace: &str) -> Result<&DeclaredSource, SourceNotAvailable> {
-        self.0
-            .get(name)
+        self.declared
+            .get(self.fallback.as_deref().unwrap_or(name))
             .filter(|source| source.namespaces.allow(namespace))
             .ok_or_else(|| SourceNotAvailable {
                 name: name.to_owned(),
@@ -137,7 +149,7 @@ impl Sources {
 
     /// Every source.
     pub fn iter(&self) -> impl Iterator<Item = &DeclaredSource> {
-        self.0.values()
+        self.declared.values()
     }
 }
 
