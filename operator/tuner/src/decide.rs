@@ -47,9 +47,14 @@ fn run(
     let before = after_observing(rules.mode, before, &mut memory, now);
 
     let saturation = Saturation::read(rules, readings, &mut memory, now);
-    let sight = latency::read(rules, readings.latency.as_ref(), &mut memory, now);
-    let traffic_is_back = note_latency(rules, &sight, &mut memory, now);
-    let blocker = blocker(rules, readings, &saturation, &memory);
+    let halted = halted(rules, readings, &saturation);
+    // A delay that is on its way out is no argument.
+    let in_force_ms = in_force(&memory)
+        .filter(|_| halted.is_none())
+        .map(|hedging| hedging.delay_ms);
+    let sight = latency::read(rules, readings.latency.as_ref(), in_force_ms, &mut memory, now);
+    let traffic_is_back = note_latency(rules, &sight, in_force_ms, &mut memory, now);
+    let blocker = halted.or_else(|| unfit(&memory));
 
     let inputs = Inputs {
         blocked: blocker.is_some(),
@@ -140,8 +145,13 @@ fn after_observing(mode: Mode, phase: Phase, memory: &mut Memory, now: Timestamp
 
 /// What the latency reading means for hedging: above a line, known, held, or off. Whether traffic is back after a pause
 /// for longer than a delay is held.
-fn note_latency(rules: &Rules, sight: &Sight, memory: &mut Memory, now: Timestamp) -> bool {
-    let in_force = in_force(memory).map(|hedging| hedging.delay_ms / 1e3);
+fn note_latency(
+    rules: &Rules,
+    sight: &Sight,
+    in_force_ms: Option<f64>,
+    memory: &mut Memory,
+    now: Timestamp,
+) -> bool {
     let before = memory.blindness.unwrap_or(Blindness {
         since: None,
         idle_since: None,
@@ -162,7 +172,7 @@ fn note_latency(rules: &Rules, sight: &Sight, memory: &mut Memory, now: Timestam
                 memory.samples.covered_ms = memory.samples.covered_ms.saturating_add(new);
             }
             memory.samples.newest = newest.max(estimate.at);
-            let latch = line_above(rules, estimate.target.delay, estimate.p50, memory.latch);
+            let latch = line_above(rules, &estimate.target, estimate.p50, memory.latch);
             known(memory, latch)
         }
         Err(Finding::AtLeast { bound, p50, .. }) => {
@@ -170,7 +180,8 @@ fn note_latency(rules: &Rules, sight: &Sight, memory: &mut Memory, now: Timestam
                 return known(memory, Some(latch));
             }
             // A hold never keeps a delay that the reading proves too short.
-            let too_short = in_force.is_some_and(|delay| delay < bound + rules.delay.add.as_secs_f64());
+            let bound = bound + rules.delay.add.as_secs_f64();
+            let too_short = in_force_ms.is_some_and(|delay_ms| delay_ms / 1e3 < bound);
             unknown(rules, before, idle_too_long, too_short, now, memory, now)
         }
         Err(Finding::Nothing { why, .. }) if why.reason == UnknownReason::NoTraffic => {
@@ -205,8 +216,8 @@ fn unknown(
     idle_too_long
 }
 
-/// What keeps hedging off, by precedence; `None` when at most a cooldown does.
-fn blocker(rules: &Rules, readings: &Readings, saturation: &Saturation, memory: &Memory) -> Option<Reason> {
+/// What turns hedging off whatever latency says, by precedence.
+fn halted(rules: &Rules, readings: &Readings, saturation: &Saturation) -> Option<Reason> {
     if readings.stop.is_some() || rules.mode == Mode::Disabled {
         Some(Reason::Stopped)
     } else if rules.fault().is_some() {
@@ -215,7 +226,14 @@ fn blocker(rules: &Rules, readings: &Readings, saturation: &Saturation, memory: 
         Some(Reason::Saturated)
     } else if saturation.is_blind() {
         Some(Reason::SaturationUnknown)
-    } else if memory.blindness.is_some_and(|blindness| blindness.off) {
+    } else {
+        None
+    }
+}
+
+/// What latency has against hedging, by precedence.
+fn unfit(memory: &Memory) -> Option<Reason> {
+    if memory.blindness.is_some_and(|blindness| blindness.off) {
         Some(Reason::LatencyUnknown)
     } else {
         memory.latch.map(Latch::reason)

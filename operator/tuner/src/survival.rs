@@ -16,13 +16,15 @@ pub(crate) struct Survival {
     deadline: Option<f64>,
 }
 
-/// How calls were hedged while a distribution was taken.
+/// How a part of the calls in a distribution was hedged.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Hedged {
-    /// The smallest delay in use, in seconds.
+    /// The delay in seconds.
     pub(crate) delay: f64,
-    /// The largest budget in use, in hedges per call.
+    /// The budget in hedges per call.
     pub(crate) budget: f64,
+    /// This part of all calls, in `(0, 1]`.
+    pub(crate) part: f64,
 }
 
 impl Survival {
@@ -138,43 +140,59 @@ impl Survival {
         }
     }
 
-    /// The survival of one attempt, when this is that of calls of which some were hedged.
+    /// The survival of one attempt, when this is that of calls of which parts were hedged; smallest delay first.
     ///
-    /// Up to the delay a call is its first attempt. Above it `S(t) = S_L(t) / (1 - a (1 - S(t-d)))`, solved upwards and
-    /// never rising; `a`, the share of calls past the delay that were hedged, is at most `min(1, B / S(d))`, which lets
-    /// `S` and the delay come out too high rather than too low. It is solved at the bucket bounds, and `S`, not `S_L`, is
-    /// linear between them: so hedging does not move the estimate within the bucket that holds the delay.
-    pub(crate) fn of_attempt(&self, hedged: Hedged) -> Self {
-        let past_delay = self.at_most(hedged.delay);
+    /// Up to the smallest delay a call is its first attempt. Above it `S_L(t) = S(t) (1 - sum of p a (1 - S(t-d)))` over
+    /// the parts `p`, solved upwards at the bucket bounds for an `S` that never rises. `a`, the share of the calls past
+    /// the delay that were hedged, is at most `min(1, B / S(d))`: so `S` and the delay come out too high, not too low.
+    pub(crate) fn of_attempt(&self, parts: &[Hedged]) -> Self {
         let calls = self.calls();
-        if past_delay <= 0.0 || calls <= 0.0 {
+        let Some(limit) = parts.first().map(|part| part.delay).filter(|_| calls > 0.0) else {
             return self.clone();
-        }
-        let hedged_share = (hedged.budget / past_delay).clamp(0.0, 1.0);
+        };
+        let weighed: Vec<_> = parts
+            .iter()
+            .map(|part| (part.delay, part.part * self.most_hedged(part)))
+            .collect();
         let mut solved = self.clone();
-        let mut last = (0.0, 1.0);
-        for (index, &(bound, answered)) in self.knots.iter().enumerate() {
-            if !bound.is_finite() {
-                break;
-            }
-            let seen = 1.0 - answered / calls;
-            let unanswered = if bound <= hedged.delay {
-                seen
-            } else {
-                let before = bound - hedged.delay;
-                let unanswered_before = |here: f64| match before - last.0 {
-                    // Within the bucket that is being solved: between its two ends.
-                    within if within > 0.0 => last.1 + (here - last.1) * within / (bound - last.0),
-                    _ => solved.at_most(before),
+        solved.knots.retain(|&(time, _)| time < limit);
+        let mut last = (limit, self.at_most(limit));
+        solved
+            .knots
+            .extend([(limit, calls * (1.0 - last.1)), (f64::INFINITY, calls)]);
+        for &(bound, answered) in self
+            .knots
+            .iter()
+            .filter(|knot| knot.0 > limit && knot.0.is_finite())
+        {
+            let still_waiting = |here: f64| {
+                let answered_by_hedge = |&(delay, weight): &(f64, f64)| {
+                    let after = bound - delay;
+                    let unanswered = match after - last.0 {
+                        // Within the stretch that is being solved: between its two ends.
+                        within if within > 0.0 => last.1 + (here - last.1) * within / (bound - last.0),
+                        _ => solved.at_most(after),
+                    };
+                    weight * (1.0 - unanswered)
                 };
-                solve(seen, last.1, |here| {
-                    1.0 - hedged_share * (1.0 - unanswered_before(here))
-                })
+                1.0 - weighed.iter().map(answered_by_hedge).sum::<f64>()
             };
-            last = (bound, unanswered);
-            solved.knots[index].1 = calls * (1.0 - unanswered);
+            last = (bound, solve(1.0 - answered / calls, last.1, still_waiting));
+            solved
+                .knots
+                .insert(solved.knots.len() - 1, (bound, calls * (1.0 - last.1)));
         }
         solved
+    }
+
+    /// The largest share of the calls past the delay that the budget lets be hedged.
+    fn most_hedged(&self, part: &Hedged) -> f64 {
+        let past_delay = self.at_most(part.delay);
+        if past_delay > 0.0 {
+            (part.budget / past_delay).clamp(0.0, 1.0)
+        } else {
+            1.0
+        }
     }
 }
 
