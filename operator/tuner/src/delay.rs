@@ -135,7 +135,7 @@ pub(crate) fn proved_by_share(
 ) -> Option<Target> {
     let seen = seen.estimate()?;
     let hidden = survival.quantile(rules.delay.quantile).at_least() > in_force;
-    (hidden && in_band(rules, survival, in_force)).then(|| Target {
+    (hidden && in_band(rules, survival, in_force)).then_some(Target {
         recommended: seen + rules.delay.add.as_secs_f64(),
         delay: in_force,
         at_most: in_force,
@@ -144,12 +144,16 @@ pub(crate) fn proved_by_share(
 }
 
 /// Moves the delay in force, if any, towards its target: up at once, down slowly, not at all within the hold band.
+///
+/// A document that is `rewritten` anyway, as the budget ramps up, does not hold a longer delay: the first one was placed on
+/// few calls, and the band would keep their error for good.
 pub(crate) fn place(
     rules: &Rules,
     survival: &Survival,
     target: &Target,
     in_force_ms: Option<f64>,
     new_samples: Duration,
+    rewritten: bool,
 ) -> Placed {
     let goal_ms = bounded_ms(rules, target.delay);
     let at_goal = Placed {
@@ -170,7 +174,7 @@ pub(crate) fn place(
     if in_force_ms.total_cmp(&goal_ms).is_eq() {
         return at_goal;
     }
-    if holds(in_force_ms) {
+    if holds(in_force_ms) && !(rewritten && goal_ms < in_force_ms) {
         return resting(in_force_ms, LimitedBy::HoldBand);
     }
     if goal_ms > in_force_ms {

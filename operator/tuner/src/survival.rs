@@ -210,3 +210,111 @@ fn solve(least: f64, most: f64, factor: impl Fn(f64) -> f64) -> f64 {
     }
     high
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Hedged, Survival};
+    use crate::Histogram;
+
+    const BOUNDS: [f64; 9] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.2];
+
+    /// Attempts whose survival is linear, from 1 at 0 to 0 at 1.25 s.
+    fn attempt(t: f64) -> f64 {
+        (1.0 - t.max(0.0) / 1.25).max(0.0)
+    }
+
+    fn survival(of_call: impl Fn(f64) -> f64) -> Survival {
+        let buckets = BOUNDS
+            .iter()
+            .map(|&bound| (bound, 1000.0 * (1.0 - of_call(bound))));
+        let histogram = Histogram::from_cumulative(buckets.chain([(f64::INFINITY, 1000.0)]), None, None);
+        Survival::observed(&histogram.unwrap(), 0.0, None)
+    }
+
+    fn assert_is_attempts(found: &Survival) {
+        for bound in BOUNDS {
+            let (found, expected) = (found.at_most(bound), attempt(bound));
+            assert!(
+                (found - expected).abs() < 1e-9,
+                "S({bound}) is {expected}, not {found}"
+            );
+        }
+    }
+
+    #[test]
+    fn attempts_are_recovered_from_hedged_calls() {
+        // d = 0.4: S(d) = 0.68; a budget of 0.34 hedges half of the calls that pass it.
+        let calls = survival(|t| attempt(t) * (1.0 - 0.5 * (1.0 - attempt(t - 0.4))));
+        assert_is_attempts(&calls.of_attempt(&[Hedged {
+            delay: 0.4,
+            budget: 0.34,
+            part: 1.0,
+        }]));
+    }
+
+    #[test]
+    fn attempts_are_recovered_from_calls_hedged_in_different_ways() {
+        // A quarter of the calls hedged at 0.3 s, half at 0.5 s, with budgets for all of them; a quarter not at all.
+        let calls = survival(|t| {
+            attempt(t) * (1.0 - 0.25 * (1.0 - attempt(t - 0.3)) - 0.5 * (1.0 - attempt(t - 0.5)))
+        });
+        let parts = [
+            Hedged {
+                delay: 0.3,
+                budget: 1.0,
+                part: 0.25,
+            },
+            Hedged {
+                delay: 0.5,
+                budget: 1.0,
+                part: 0.5,
+            },
+        ];
+        assert_is_attempts(&calls.of_attempt(&parts));
+    }
+
+    #[test]
+    fn a_delay_shorter_than_the_buckets_is_solved_within_them() {
+        // d = 0.05 s, buckets of 0.1 s and more: S(t - d) lies in the bucket that is being solved. S(d) itself is read off
+        // a bucket that is straight only for calls, and comes out 0.8 % too high; so does the rest, and never too low.
+        let calls = survival(|t| attempt(t) * (1.0 - (1.0 - attempt(t - 0.05))));
+        let found = calls.of_attempt(&[Hedged {
+            delay: 0.05,
+            budget: 1.0,
+            part: 1.0,
+        }]);
+        for bound in BOUNDS {
+            let excess = found.at_most(bound) - attempt(bound);
+            assert!((-1e-9..0.02).contains(&excess), "S({bound}) is {excess} off");
+        }
+    }
+
+    #[test]
+    fn the_survival_of_attempts_is_never_under_that_of_calls_and_never_rises() {
+        let calls = survival(|t| attempt(t).powi(3));
+        let found = calls.of_attempt(&[Hedged {
+            delay: 0.25,
+            budget: 0.1,
+            part: 0.7,
+        }]);
+        let mut last = 1.0;
+        for step in 0..125_u32 {
+            let t = f64::from(step) / 100.0;
+            let unanswered = found.at_most(t);
+            assert!(
+                unanswered <= last + 1e-12 && unanswered >= calls.at_most(t) - 0.02,
+                "S({t}) = {unanswered}"
+            );
+            last = unanswered;
+        }
+    }
+
+    #[test]
+    fn beyond_the_last_bound_only_timeouts_are_known() {
+        let histogram = Histogram::from_cumulative([(0.5, 90.0), (f64::INFINITY, 90.0)], None, None).unwrap();
+        let survival = Survival::observed(&histogram, 10.0, Some(1.0));
+        assert_eq!(survival.at(0.9), Some(0.1));
+        assert_eq!(survival.at(1.1), None);
+        assert!(survival.quantile(0.95).at_least() >= 1.0);
+    }
+}

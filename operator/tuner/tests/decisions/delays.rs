@@ -192,6 +192,17 @@ fn a_share_within_the_band_leaves_the_delay_where_it_is() {
 }
 
 #[test]
+fn a_step_of_the_ramp_corrects_a_first_delay_that_is_too_long() {
+    // Placed at 0.56 s; then the p95 turns out to be 0.5 s, with 4.6 % of the calls past 0.56 s: well within the band.
+    let mut target = Target::new(rules());
+    target.latency(many(&scaled_help_desk(1.12)));
+    assert_eq!(target.decide().orders.hedging.unwrap().delay_ms, 560.0);
+    target.latency(many(&help_desk()));
+    assert_eq!(target.after(119).orders.hedging.unwrap().delay_ms, 560.0);
+    assert_eq!(target.after(1).orders.hedging.unwrap().delay_ms, 500.0);
+}
+
+#[test]
 fn a_delay_above_one_and_a_half_targets_falls_even_within_the_band() {
     // A flat tail: from 0.2 to 2 s the share falls from 6 to 4 %: all of it is within the band.
     let mut rules = rules_without_signals();
