@@ -238,9 +238,19 @@ impl Simulation {
         (self.hedges, self.past_delay, self.made) = (0, 0, 0);
     }
 
-    /// Changes of the document per hour since counting began `seconds` ago.
-    pub(crate) fn changes_per_hour(&self, seconds: u32) -> f64 {
-        f64::from(u32::try_from(self.changes.len()).unwrap()) * 3600.0 / f64::from(seconds)
+    /// Changes of the document in the worst hour since counting began, whichever hour that is.
+    pub(crate) fn changes_in_the_worst_hour(&self) -> usize {
+        let within_an_hour_of = |begun: f64| {
+            self.changes
+                .iter()
+                .filter(|&&at| at >= begun && at < begun + 3600.0)
+                .count()
+        };
+        self.changes
+            .iter()
+            .map(|&begun| within_an_hour_of(begun))
+            .max()
+            .unwrap_or(0)
     }
 
     /// Share of calls that passed the delay.
