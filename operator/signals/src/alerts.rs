@@ -7,9 +7,9 @@ use hedgerow_tuner::{Alert, Signal, SignalValue, Unknown, UnknownReason};
 use serde::Deserialize;
 
 use crate::answer;
-use crate::clock::Skew;
+use crate::clock::Moment;
 use crate::failure::{Failure, quote};
-use crate::signal::{ours, unread};
+use crate::signal::unread;
 
 /// The alerting rules of a source.
 #[derive(Debug, Default, PartialEq)]
@@ -98,15 +98,9 @@ impl Rules {
     /// The reading of the alert `name`. Where a label pair is enforced only instances that carry it count.
     ///
     /// Several rules may have one name: the worst state of all counts, and all must be evaluated.
-    pub(crate) fn reading(
-        &self,
-        name: &str,
-        enforced: Option<&(String, String)>,
-        skew: Skew,
-        now_ms: i64,
-    ) -> Signal {
+    pub(crate) fn reading(&self, name: &str, enforced: Option<&(String, String)>, moment: Moment) -> Signal {
         let told = |reason, message: String| {
-            unread(Unknown::new(reason, format!("alert {name}: {message}")), now_ms)
+            unread(Unknown::new(reason, format!("alert {name}: {message}")), moment)
         };
         let Some(rules) = self.by_name.get(name).filter(|rules| !rules.is_empty()) else {
             return told(
@@ -132,14 +126,14 @@ impl Rules {
             .unwrap_or(Alert::Inactive);
         // An alert that fires is believed even while another rule of its name fails: off is the safe direction.
         if state != Alert::Firing {
-            let server_now = skew.server(now_ms);
+            let server_now = moment.skew.server(moment.now_ms);
             if let Some(why) = rules.iter().find_map(|rule| rule.stale(server_now)) {
                 return told(UnknownReason::Stale, why);
             }
         }
         let evaluated = rules.iter().filter_map(|rule| rule.evaluated_ms).min();
         Signal {
-            at: ours(evaluated.unwrap_or(now_ms), skew, now_ms),
+            at: evaluated.map_or(moment.now(), |server_ms| moment.ours(server_ms)),
             scrape_interval: rules.iter().map(|rule| rule.interval).max(),
             value: Ok(SignalValue::Alert(state)),
         }
@@ -175,9 +169,16 @@ impl Rule {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::Skew;
 
     /// 2026-01-01T00:00:00Z
     const NOW: i64 = 1_767_225_600_000;
+
+    const MOMENT: Moment = Moment {
+        offset: Duration::ZERO,
+        skew: Skew::NONE,
+        now_ms: NOW,
+    };
 
     fn rule(name: &str, health: &str, evaluated: &str, alerts: &str) -> String {
         format!(
@@ -194,7 +195,7 @@ mod tests {
     }
 
     fn read(rules: &Rules, enforced: Option<&(String, String)>) -> Result<SignalValue, Unknown> {
-        rules.reading("Down", enforced, Skew::default(), NOW).value
+        rules.reading("Down", enforced, MOMENT).value
     }
 
     const FRESH: &str = "2025-12-31T23:59:50.123456789Z";

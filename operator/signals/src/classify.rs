@@ -88,10 +88,13 @@ impl Response {
                     format!("the source refuses the query (status {status}){said}"),
                 )
             }
-            404 => Failure::new(
-                UnknownReason::BadResponse,
-                "there is no Prometheus API at this URL (status 404); check the source's URL and its path",
-            ),
+            404 => Failure {
+                not_there: true,
+                ..Failure::new(
+                    UnknownReason::BadResponse,
+                    "there is no such Prometheus API at this URL (status 404); check the source's URL and its path",
+                )
+            },
             429 => self.waiting(Failure::new(
                 UnknownReason::Throttled,
                 "the source asks for fewer requests (status 429); raise its limit or the policies' intervals",

@@ -1,5 +1,32 @@
 //! How far the server's clock is from ours. Pure.
 
+use std::time::Duration;
+
+use hedgerow_tuner::Timestamp;
+
+/// When readings are made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    /// How long before now the source evaluates.
+    pub(crate) offset: Duration,
+    /// How far the server's clock is from ours.
+    pub(crate) skew: Skew,
+    /// Now on our clock, in milliseconds since the epoch.
+    pub(crate) now_ms: i64,
+}
+
+impl Moment {
+    /// Now.
+    pub(crate) fn now(self) -> Timestamp {
+        Timestamp::from_millis(self.now_ms)
+    }
+
+    /// A server's time as ours; never in our future.
+    pub(crate) fn ours(self, server_ms: i64) -> Timestamp {
+        Timestamp::from_millis(self.skew.ours(server_ms).min(self.now_ms))
+    }
+}
+
 /// The skew between two clocks, estimated from the `Date` of answers.
 ///
 /// A `Date` has whole seconds and is written somewhere between our sending and receiving, so that each answer gives an
@@ -10,6 +37,10 @@ pub(crate) struct Skew {
 }
 
 impl Skew {
+    /// Clocks that agree.
+    #[cfg(test)]
+    pub(crate) const NONE: Self = Self { ms: Some(0) };
+
     /// Learns from an answer: the server said `date` between `sent` and `received` on our clock, in milliseconds.
     pub(crate) fn learn(&mut self, date: i64, sent: i64, received: i64) {
         let least = date.saturating_sub(received.max(sent));

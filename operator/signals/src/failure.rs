@@ -16,6 +16,8 @@ pub(crate) struct Failure {
     pub(crate) message: String,
     /// How long the source asks us to wait.
     pub(crate) retry_after: Option<Duration>,
+    /// Whether the source does not have what was called (status 404).
+    pub(crate) not_there: bool,
 }
 
 impl Failure {
@@ -24,6 +26,7 @@ impl Failure {
             reason,
             message: message.into(),
             retry_after: None,
+            not_there: false,
         }
     }
 

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use hedgerow_tuner::{Unknown, UnknownReason};
 
 use crate::answer::Sample;
-use crate::measure::{Clause, Grouping, Part, TAG};
+use crate::clauses::{Clause, Grouping, TAG};
+use crate::measure::Part;
 use crate::plan::Batch;
 
 /// What the answer says for one label set.
@@ -171,7 +172,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::measure::{Measure, clauses};
+    use crate::clauses::clauses;
+    use crate::measure::Measure;
     use crate::plan::Family;
 
     fn batch(measure: Measure, names: &[&str], sets: &[&[&str]]) -> Batch {

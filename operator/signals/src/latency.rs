@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use hedgerow_tuner::{Histogram, Latency, Timestamp, Unknown, UnknownReason, WindowReading};
+use hedgerow_tuner::{Histogram, Latency, Unknown, UnknownReason, WindowReading};
 
-use crate::clock::Skew;
+use crate::clock::Moment;
 use crate::freshness;
 use crate::group::Group;
 use crate::layout;
@@ -16,23 +16,21 @@ use crate::{Unit, promql};
 pub(crate) fn reading(
     questions: &LatencyQuestions,
     answers: &Answers,
-    offset: Duration,
-    skew: Skew,
-    now_ms: i64,
+    moment: Moment,
 ) -> (Latency, Option<Duration>) {
     let mut at_ms = None;
     let mut interval = None;
     let mut windows = Vec::new();
     let mut unknown = None;
     for (window, question, timeouts) in &questions.windows {
-        let settled = answers.settle(question, offset);
+        let settled = answers.settle(question, moment.offset);
         if let Ok(settled) = &settled {
             at_ms = at_ms.max(Some(settled.at_ms));
             interval = interval.or_else(|| freshness::scrape_interval(settled.group));
         }
         let timeouts = timeouts
             .as_ref()
-            .map(|timeouts| increase(timeouts, answers, offset));
+            .map(|timeouts| increase(timeouts, answers, moment.offset));
         match settled {
             Ok(settled) => windows.push(window_reading(
                 *window,
@@ -52,14 +50,8 @@ pub(crate) fn reading(
         Some(unknown) if at_ms.is_none() => Err(unknown),
         _ => Ok(windows),
     };
-    let at_ms = at_ms.map_or(now_ms, |server| skew.ours(server).min(now_ms));
-    (
-        Latency {
-            at: Timestamp::from_millis(at_ms),
-            windows,
-        },
-        interval,
-    )
+    let at = at_ms.map_or(moment.now(), |server_ms| moment.ours(server_ms));
+    (Latency { at, windows }, interval)
 }
 
 /// A counter's increase, never negative.

@@ -8,6 +8,7 @@ mod alerts;
 mod answer;
 mod backoff;
 mod classify;
+mod clauses;
 mod clock;
 mod credentials;
 mod culprits;

@@ -40,11 +40,16 @@ pub(crate) struct LatencyQuestions {
 #[derive(Debug)]
 pub(crate) enum SignalQuestions {
     /// One value per series.
-    Series(Question),
+    Series(Box<Question>),
     /// One sum divided by another.
     Ratio(Box<(Question, Question)>),
     /// An alert's state.
-    Alert(String),
+    Alert {
+        /// Its name.
+        name: String,
+        /// Its series while it fires, for a source without the rules API; only with a witness.
+        firing: Option<Box<Question>>,
+    },
 }
 
 impl TargetQuestions {
@@ -65,13 +70,13 @@ impl TargetQuestions {
         }
     }
 
-    /// Every question.
+    /// Every question but those of [`Self::alerts_firing`].
     pub(crate) fn all(&self) -> impl Iterator<Item = &Question> {
         let latency = self.latency.iter().flat_map(|latency| &latency.windows);
         let signals = self.signals.iter().flat_map(|signal| match signal {
-            SignalQuestions::Series(question) => vec![question],
+            SignalQuestions::Series(question) => vec![question.as_ref()],
             SignalQuestions::Ratio(both) => vec![&both.0, &both.1],
-            SignalQuestions::Alert(_) => vec![],
+            SignalQuestions::Alert { .. } => vec![],
         });
         latency
             .flat_map(|(_, distribution, timeouts)| std::iter::once(distribution).chain(timeouts))
@@ -81,7 +86,15 @@ impl TargetQuestions {
     /// The names of the alerts asked for.
     pub(crate) fn alerts(&self) -> impl Iterator<Item = &str> {
         self.signals.iter().filter_map(|signal| match signal {
-            SignalQuestions::Alert(name) => Some(name.as_str()),
+            SignalQuestions::Alert { name, .. } => Some(name.as_str()),
+            _ => None,
+        })
+    }
+
+    /// What is asked for alerts where the source has no rules API.
+    pub(crate) fn alerts_firing(&self) -> impl Iterator<Item = &Question> {
+        self.signals.iter().filter_map(|signal| match signal {
+            SignalQuestions::Alert { firing, .. } => firing.as_deref(),
             _ => None,
         })
     }
@@ -115,12 +128,12 @@ impl<I: Fn(&Family) -> Option<Duration>> Writer<'_, I> {
     fn signal(&self, signal: &SignalQuery) -> SignalQuestions {
         let absent = signal.zero_when_absent.as_ref();
         match &signal.kind {
-            SignalKind::Alert { name } => SignalQuestions::Alert(name.clone()),
+            SignalKind::Alert { name } => SignalQuestions::Alert {
+                name: name.clone(),
+                firing: absent.map(|_| Box::new(self.firing(name, absent))),
+            },
             SignalKind::Gauge { metric, selector } => {
-                SignalQuestions::Series(self.paced(metric, selector, absent, |interval| Measure::Gauge {
-                    over: freshness::two_scrapes(interval),
-                    linger: freshness::linger(interval),
-                }))
+                SignalQuestions::Series(Box::new(self.gauge(metric, selector, absent)))
             }
             SignalKind::Rate {
                 of,
@@ -128,12 +141,15 @@ impl<I: Fn(&Family) -> Option<Duration>> Writer<'_, I> {
                 per: None,
             } => {
                 let absent = absent.or(of.zero_when_absent.as_ref());
-                SignalQuestions::Series(self.paced(&of.metric, &of.selector, absent, |interval| {
-                    Measure::Rate {
+                SignalQuestions::Series(Box::new(self.paced(
+                    &of.metric,
+                    &of.selector,
+                    absent,
+                    |interval| Measure::Rate {
                         window: *window,
                         linger: freshness::linger(interval),
-                    }
-                }))
+                    },
+                )))
             }
             SignalKind::Rate {
                 of,
@@ -145,6 +161,25 @@ impl<I: Fn(&Family) -> Option<Duration>> Writer<'_, I> {
                 SignalQuestions::Ratio(Box::new((of, self.increase(per, *window))))
             }
         }
+    }
+
+    fn gauge(&self, metric: &str, selector: &Selector, absent: Option<&Witness>) -> Question {
+        self.paced(metric, selector, absent, |interval| Measure::Gauge {
+            over: freshness::two_scrapes(interval),
+            linger: freshness::linger(interval),
+        })
+    }
+
+    /// The series that an alert has while it fires.
+    fn firing(&self, name: &str, absent: Option<&Witness>) -> Question {
+        let labels = [("alertname", name), ("alertstate", "firing")];
+        let selector = Selector {
+            match_labels: labels
+                .map(|(label, value)| (label.to_owned(), value.to_owned()))
+                .into(),
+            requirements: Vec::new(),
+        };
+        self.gauge("ALERTS", &selector, absent)
     }
 
     /// A question whose text depends on the scrape interval.

@@ -10,11 +10,11 @@ use tokio::time::Instant;
 
 use crate::alerts::Rules;
 use crate::answer::{self, Answer};
+use crate::clauses;
 use crate::failure::Failure;
 use crate::group::{Group, take_apart};
 use crate::halving::Halving;
 use crate::http::{Request, now_ms, send};
-use crate::measure;
 use crate::plan::{Ask, Batch, plan};
 use crate::source::Source;
 
@@ -131,9 +131,9 @@ impl<'a> Round<'a> {
 
     /// Sends the query of a batch and takes its answer apart.
     async fn ask_once(&self, batch: &Batch, deadline: Instant) -> Result<Vec<Group>, Failure> {
-        let clauses = measure::clauses(batch, self.source.settings.replica_label.as_deref());
+        let clauses = clauses::clauses(batch, self.source.settings.replica_label.as_deref());
         let request = Request::Query {
-            promql: measure::text(&clauses),
+            promql: clauses::text(&clauses),
             at_ms: self.at_ms,
         };
         let body = self.request(&request, deadline).await?;
@@ -184,7 +184,12 @@ impl<'a> Round<'a> {
                 response.into_body()
             })
         };
-        self.note(result.as_ref().err());
+        match &result {
+            // A source may well have no rules API; its queries will tell whether its URL is wrong.
+            Err(failure) if failure.not_there && matches!(request, Request::Alerts(_)) => {}
+            Err(failure) => self.note(failure),
+            Ok(_) => {}
+        }
         result
     }
 
@@ -192,13 +197,12 @@ impl<'a> Round<'a> {
     fn decoded<T>(&self, result: Result<T, Failure>) -> Result<T, Failure> {
         match &result {
             Ok(_) => self.locked().answered = true,
-            Err(failure) => self.note(Some(failure)),
+            Err(failure) => self.note(failure),
         }
         result
     }
 
-    fn note(&self, failure: Option<&Failure>) {
-        let Some(failure) = failure else { return };
+    fn note(&self, failure: &Failure) {
         *self
             .source
             .state()

@@ -1,10 +1,8 @@
 //! Saturation readings from settled questions. Pure.
 
-use std::time::Duration;
+use hedgerow_tuner::{Alert, Signal, SignalValue, Unknown, UnknownReason};
 
-use hedgerow_tuner::{Signal, SignalValue, Timestamp, Unknown, UnknownReason};
-
-use crate::clock::Skew;
+use crate::clock::Moment;
 use crate::freshness;
 use crate::group::Group;
 use crate::latency::increase;
@@ -15,17 +13,11 @@ use crate::question::{Answers, Question};
 pub(crate) const ABOVE_EVERY_LINE: f64 = f64::MAX;
 
 /// A reading of one value per series.
-pub(crate) fn series(
-    question: &Question,
-    answers: &Answers,
-    offset: Duration,
-    skew: Skew,
-    now_ms: i64,
-) -> Signal {
-    match answers.settle(question, offset) {
-        Err(unknown) => unread(unknown, now_ms),
+pub(crate) fn series(question: &Question, answers: &Answers, moment: Moment) -> Signal {
+    match answers.settle(question, moment.offset) {
+        Err(unknown) => unread(unknown, moment),
         Ok(settled) => Signal {
-            at: ours(settled.at_ms, skew, now_ms),
+            at: moment.ours(settled.at_ms),
             scrape_interval: freshness::scrape_interval(settled.group),
             value: values(question, settled.group).map(SignalValue::Series),
         },
@@ -33,17 +25,16 @@ pub(crate) fn series(
 }
 
 /// A reading of one sum divided by another: 0/0 is 0, and anything else divided by nothing is above every line.
-pub(crate) fn ratio(
-    of: &Question,
-    per: &Question,
-    answers: &Answers,
-    offset: Duration,
-    skew: Skew,
-    now_ms: i64,
-) -> Signal {
+pub(crate) fn ratio(of: &Question, per: &Question, answers: &Answers, moment: Moment) -> Signal {
     let both = || {
-        let (above, below) = (answers.settle(of, offset)?, answers.settle(per, offset)?);
-        let value = quotient(increase(of, answers, offset)?, increase(per, answers, offset)?);
+        let (above, below) = (
+            answers.settle(of, moment.offset)?,
+            answers.settle(per, moment.offset)?,
+        );
+        let value = quotient(
+            increase(of, answers, moment.offset)?,
+            increase(per, answers, moment.offset)?,
+        );
         let interval = freshness::scrape_interval(below.group)
             .into_iter()
             .chain(freshness::scrape_interval(above.group))
@@ -51,27 +42,34 @@ pub(crate) fn ratio(
         Ok((above.at_ms.min(below.at_ms), interval, value))
     };
     match both() {
-        Err(unknown) => unread(unknown, now_ms),
+        Err(unknown) => unread(unknown, moment),
         Ok((at_ms, scrape_interval, value)) => Signal {
-            at: ours(at_ms, skew, now_ms),
+            at: moment.ours(at_ms),
             scrape_interval,
             value: Ok(SignalValue::Series(vec![value])),
         },
     }
 }
 
+/// An alert's state from its series, which it has only while it fires.
+pub(crate) fn firing(question: &Question, answers: &Answers, moment: Moment) -> Signal {
+    let mut signal = series(question, answers, moment);
+    signal.value = signal.value.map(|value| match value {
+        SignalValue::Series(values) if values.iter().any(|&value| value > 0.0) => {
+            SignalValue::Alert(Alert::Firing)
+        }
+        _ => SignalValue::Alert(Alert::Inactive),
+    });
+    signal
+}
+
 /// A reading that says nothing.
-pub(crate) fn unread(unknown: Unknown, now_ms: i64) -> Signal {
+pub(crate) fn unread(unknown: Unknown, moment: Moment) -> Signal {
     Signal {
-        at: Timestamp::from_millis(now_ms),
+        at: moment.now(),
         scrape_interval: None,
         value: Err(unknown),
     }
-}
-
-/// A server's time as ours; never in our future.
-pub(crate) fn ours(server_ms: i64, skew: Skew, now_ms: i64) -> Timestamp {
-    Timestamp::from_millis(skew.ours(server_ms).min(now_ms))
 }
 
 fn quotient(above: f64, below: f64) -> f64 {

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use hedgerow_tuner::{Latency, Signal, Timestamp, Unknown};
+use hedgerow_tuner::{Latency, Signal, Unknown};
 use tokio::sync::Semaphore;
 
 use crate::alerts::Rules;
 use crate::backoff::Backoff;
-use crate::clock::Skew;
+use crate::clock::{Moment, Skew};
 use crate::culprits::Culprits;
 use crate::failure::Failure;
 use crate::http::{Http, now_ms};
@@ -17,7 +17,7 @@ use crate::intervals::Intervals;
 use crate::plan::{Ask, plan};
 use crate::question::{Answers, Question, SignalQuestions, State as Answered, TargetQuestions};
 use crate::round::Round;
-use crate::{SourceSettings, SourceStats, TargetQuery, latency, measure, promql, signal};
+use crate::{SourceSettings, SourceStats, TargetQuery, clauses, latency, promql, signal};
 
 /// One Prometheus-compatible endpoint: one pooled client, one concurrency limit.
 #[derive(Debug)]
@@ -64,7 +64,8 @@ pub enum SourceError {
 pub struct TargetReadings {
     /// The latency, when it was asked for.
     pub latency: Option<Latency>,
-    /// The saturation signals asked for, in order.
+    /// The saturation signals asked for, in order. A ratio whose denominator alone is 0 reads `f64::MAX`: above every line,
+    /// and finite.
     pub signals: Vec<Signal>,
     /// The scrape interval of the latency's series as measured, where it could be.
     pub scrape_interval: Option<Duration>,
@@ -115,10 +116,16 @@ impl Source {
             }
         };
         let round = Round::new(self, client, self.evaluated_at());
-        let (answers, alerts) = tokio::join!(self.ask(&round, &questions), async {
-            let names: BTreeSet<&str> = questions.iter().flat_map(TargetQuestions::alerts).collect();
-            round.alerts(names).await
-        });
+        let asked = questions.iter().flat_map(TargetQuestions::all).collect();
+        let names: BTreeSet<&str> = questions.iter().flat_map(TargetQuestions::alerts).collect();
+        let (mut answers, alerts) = tokio::join!(self.ask(&round, asked), round.alerts(names));
+        if alerts.as_ref().is_err_and(|failure| failure.not_there) {
+            let firing = questions
+                .iter()
+                .flat_map(TargetQuestions::alerts_firing)
+                .collect();
+            answers.0.extend(self.ask(&round, firing).await.0);
+        }
         self.conclude(round);
         questions
             .iter()
@@ -148,7 +155,7 @@ impl Source {
         let batches = plan(asks.map(|question| question.ask.clone()).collect(), |_| false);
         let queries = batches
             .iter()
-            .map(|batch| measure::text(&measure::clauses(batch, self.settings.replica_label.as_deref())));
+            .map(|batch| clauses::text(&clauses::clauses(batch, self.settings.replica_label.as_deref())));
         let alerts = questions.iter().flat_map(TargetQuestions::alerts).map(|name| {
             let labels = [("alertname", name)].into_iter().chain(
                 target
@@ -183,9 +190,9 @@ impl Source {
     }
 
     /// Asks all questions; then the witnesses of those that found nothing; then why the others found nothing.
-    async fn ask(&self, round: &Round<'_>, questions: &[TargetQuestions]) -> Answers {
+    async fn ask(&self, round: &Round<'_>, questions: Vec<&Question>) -> Answers {
         let offset = self.settings.offset;
-        let all = || questions.iter().flat_map(TargetQuestions::all);
+        let all = || questions.iter().copied();
         let mut answers = Answers::default();
         let asks: BTreeSet<Ask> = all().map(|question| question.ask.clone()).collect();
         answers.0.extend(round.ask(asks).await);
@@ -230,20 +237,18 @@ impl Source {
         answers: &Answers,
         alerts: &Result<Rules, Failure>,
     ) -> TargetReadings {
-        let (offset, skew, now_ms) = (self.settings.offset, self.state().skew, now_ms());
+        let moment = self.moment();
         let latency = target
             .latency
             .as_ref()
-            .map(|latency| latency::reading(latency, answers, offset, skew, now_ms));
+            .map(|latency| latency::reading(latency, answers, moment));
         let signals = target.signals.iter().map(|signal| match signal {
-            SignalQuestions::Series(question) => signal::series(question, answers, offset, skew, now_ms),
-            SignalQuestions::Ratio(both) => signal::ratio(&both.0, &both.1, answers, offset, skew, now_ms),
-            SignalQuestions::Alert(name) => match alerts {
-                Ok(rules) => rules.reading(name, target.enforced.as_ref(), skew, now_ms),
-                Err(failure) => {
-                    let asked = format!("alert {name} from source {}", self.name());
-                    signal::unread(failure.reading(&asked), now_ms)
-                }
+            SignalQuestions::Series(question) => signal::series(question, answers, moment),
+            SignalQuestions::Ratio(both) => signal::ratio(&both.0, &both.1, answers, moment),
+            SignalQuestions::Alert { name, firing } => match (alerts, firing) {
+                (Ok(rules), _) => rules.reading(name, target.enforced.as_ref(), moment),
+                (Err(failure), Some(firing)) if failure.not_there => signal::firing(firing, answers, moment),
+                (Err(failure), _) => signal::unread(self.alert_failed(name, failure), moment),
             },
         });
         let (latency, scrape_interval) = latency.unzip();
@@ -254,22 +259,40 @@ impl Source {
         }
     }
 
+    fn moment(&self) -> Moment {
+        Moment {
+            offset: self.settings.offset,
+            skew: self.state().skew,
+            now_ms: now_ms(),
+        }
+    }
+
+    fn alert_failed(&self, name: &str, failure: &Failure) -> Unknown {
+        let mut unknown = failure.reading(&format!("alert {name} from source {}", self.name()));
+        if failure.not_there {
+            unknown
+                .message
+                .push_str("; an alert of a source without the rules API needs zeroWhenAbsent with a witness");
+        }
+        unknown
+    }
+
     /// The readings when nothing could be asked.
     fn nothing(&self, targets: &[TargetQuery], failure: &Failure) -> Vec<TargetReadings> {
-        let now_ms = now_ms();
+        let moment = self.moment();
         let unknown =
             |asked: &str| -> Unknown { failure.reading(&format!("{asked} from source {}", self.name())) };
         targets
             .iter()
             .map(|target| TargetReadings {
                 latency: target.latency.as_ref().map(|latency| Latency {
-                    at: Timestamp::from_millis(now_ms),
+                    at: moment.now(),
                     windows: Err(unknown(&latency.metric)),
                 }),
                 signals: target
                     .signals
                     .iter()
-                    .map(|signal| signal::unread(unknown(signal.kind.name()), now_ms))
+                    .map(|signal| signal::unread(unknown(signal.kind.name()), moment))
                     .collect(),
                 scrape_interval: None,
             })

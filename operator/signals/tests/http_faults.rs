@@ -1,4 +1,9 @@
 //! What goes wrong between us and a source, on real connections.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests fail as tests do"
+)]
 
 #[path = "support/server.rs"]
 mod server;
@@ -12,7 +17,7 @@ use axum::body::{Body, Bytes};
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use hedgerow_signals::{Authentication, Source, SourceError, TargetQuery};
-use hedgerow_tuner::UnknownReason;
+use hedgerow_tuner::{Alert, SignalValue, UnknownReason};
 use server::{Asked, Server, json, vector};
 use support::*;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -32,7 +37,6 @@ fn every_app(asked: &Asked) -> Response {
         .split('|')
         .flat_map(|app| {
             let labels = |part: &str| format!(r#"{{"hedgerow_part":"{part}","app":"{app}"}}"#);
-            #[allow(clippy::cast_precision_loss)]
             [(labels("value"), now, 1.0), (labels("newest"), now, now as f64)]
         })
         .collect();
@@ -297,7 +301,6 @@ async fn groups_that_nobody_asked_for_are_dropped_and_counted() {
         vector(&[
             (r#"{"hedgerow_part":"value","app":"stranger"}"#.into(), now, 9.0),
             (r#"{"hedgerow_part":"value","app":"app-0"}"#.into(), now, 1.0),
-            #[allow(clippy::cast_precision_loss)]
             (
                 r#"{"hedgerow_part":"newest","app":"app-0"}"#.into(),
                 now,
@@ -333,7 +336,6 @@ async fn the_servers_clock_decides_and_a_large_skew_is_told() {
     const BEHIND: i64 = 600;
     let server = Server::start(|_| {
         let then = seconds_now() - BEHIND;
-        #[allow(clippy::cast_precision_loss)]
         let mut response = vector(&[
             (r#"{"hedgerow_part":"value"}"#.into(), then, 1.0),
             (r#"{"hedgerow_part":"newest"}"#.into(), then, then as f64 - 5.0),
@@ -358,7 +360,6 @@ async fn the_servers_clock_decides_and_a_large_skew_is_told() {
     assert!((stats.clock_skew_ms.unwrap() + BEHIND * 1000).abs() <= 1500);
     // Once the skew is known, the time of evaluation is the server's.
     let at: f64 = server.asked()[1].field("time").parse().unwrap();
-    #[allow(clippy::cast_precision_loss)]
     let expected = (seconds_now() - BEHIND - 30) as f64;
     assert!((at - expected).abs() < 5.0, "{at}");
 }
@@ -449,4 +450,45 @@ fn urls_that_cannot_be_used_are_refused_and_no_password_is_told() {
     assert!(refused("http://x/?tenant=a").contains('?'));
     let with_password = refused("https://me:hunter2@prometheus");
     assert!(!with_password.contains("hunter2"), "{with_password}");
+}
+
+#[tokio::test]
+async fn a_source_without_the_rules_api_needs_a_witness() {
+    let server = Server::start(|asked| {
+        if asked.uri.path().ends_with("/rules") {
+            return answered(404, "text/plain", "404 page not found");
+        }
+        let now = seconds_now();
+        let element = |part: &str, labels: &str, value: f64| {
+            (format!(r#"{{"hedgerow_part":"{part}",{labels}}}"#), now, value)
+        };
+        let time = now as f64;
+        let query = asked.field("query");
+        if query.contains("Burning") {
+            let labels = r#""alertname":"Burning","alertstate":"firing""#;
+            vector(&[element("value", labels, 1.0), element("newest", labels, time)])
+        } else if query.contains("(up{") {
+            let labels = r#""job":"kb""#;
+            vector(
+                &["value", "oldest", "newest"]
+                    .map(|part| element(part, labels, if part == "value" { 1.0 } else { time })),
+            )
+        } else {
+            vector(&[])
+        }
+    })
+    .await;
+    let with_witness = |name: &str| {
+        let mut target = alert(name);
+        target.signals[0].zero_when_absent = Some(witness("kb"));
+        target
+    };
+    let source = source(&server.url);
+    for (name, state) in [("Burning", Alert::Firing), ("Quiet", Alert::Inactive)] {
+        let readings = read_one(&source, with_witness(name)).await;
+        assert_eq!(readings.signals[0].value, Ok(SignalValue::Alert(state)));
+    }
+    let (reason, message) = signal_reason(&read_one(&source, alert("Quiet")).await);
+    assert_eq!(reason, UnknownReason::BadResponse);
+    assert!(message.contains("witness"), "{message}");
 }

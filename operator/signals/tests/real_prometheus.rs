@@ -1,4 +1,9 @@
 //! Readings of a real Prometheus. What is expected is worked out by hand from the rates that the samples were made with.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests fail as tests do"
+)]
 
 #[path = "support/prometheus.rs"]
 mod prometheus;

@@ -1,4 +1,9 @@
 //! Who is trusted, and who we are, over TLS.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests fail as tests do"
+)]
 
 mod support;
 

@@ -132,6 +132,18 @@ pub struct Effect {
     pub miss_share_hedged: Option<f64>,
 }
 
+impl Hedging {
+    /// Whether every number is one that hedging can have.
+    pub(crate) fn is_sane(&self) -> bool {
+        let positive = |number: f64| number.is_finite() && number > 0.0;
+        positive(self.delay_ms)
+            && positive(self.min_remaining_ms)
+            && positive(self.percent)
+            && self.min_per_second.is_finite()
+            && self.min_per_second >= 0.0
+    }
+}
+
 impl LatencyView {
     /// The view of a reading that could not be used.
     pub fn unknown(latency: &Latency, why: Unknown) -> Self {

@@ -26,7 +26,12 @@ impl Asked {
     }
 }
 
-type Answer = dyn Fn(&Asked) -> Response + Send + Sync;
+/// What the server remembers, and how it answers.
+#[derive(Clone)]
+struct Script {
+    asked: Arc<Mutex<Vec<Asked>>>,
+    answer: Arc<dyn Fn(&Asked) -> Response + Send + Sync>,
+}
 
 /// The server, until the test ends.
 pub(crate) struct Server {
@@ -37,8 +42,11 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) async fn start(answer: impl Fn(&Asked) -> Response + Send + Sync + 'static) -> Self {
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let answer: Arc<Answer> = Arc::new(answer);
-        let app = Router::new().fallback(handle).with_state((asked.clone(), answer));
+        let script = Script {
+            asked: asked.clone(),
+            answer: Arc::new(answer),
+        };
+        let app = Router::new().fallback(handle).with_state(script);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
@@ -52,7 +60,7 @@ impl Server {
 }
 
 async fn handle(
-    State((asked, answer)): State<(Arc<Mutex<Vec<Asked>>>, Arc<Answer>)>,
+    State(script): State<Script>,
     method: Method,
     uri: Uri,
     headers: HeaderMap,
@@ -68,8 +76,8 @@ async fn handle(
             .map(|(key, value)| (key.into_owned(), value.into_owned()))
             .collect(),
     };
-    asked.lock().unwrap().push(request.clone());
-    answer(&request)
+    script.asked.lock().unwrap().push(request.clone());
+    (script.answer)(&request)
 }
 
 /// An answer with these elements: `(labels as JSON, time, value)`.
