@@ -1,6 +1,9 @@
 //! What the tests of a run share.
 
-use hedgerow_tests::{Cluster, Namespace, repository};
+use std::time::Duration;
+
+use anyhow::ensure;
+use hedgerow_tests::{Cluster, Namespace, eventually, repository};
 use tokio::sync::OnceCell;
 
 /// The name of our CRD.
