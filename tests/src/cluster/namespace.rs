@@ -1,0 +1,91 @@
+//! A namespace for one test.
+
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use anyhow::Result;
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1 as core;
+use kube::api::ObjectMeta;
+use kube::{Api, Client, Resource};
+
+use crate::{Cluster, Kubectl, Output};
+
+/// A namespace, and its administrator's view of it.
+#[derive(Clone)]
+pub struct Namespace {
+    name: String,
+    client: Client,
+    kubectl: Kubectl,
+}
+
+impl Namespace {
+    pub(super) async fn create(cluster: &Cluster, name: &str) -> Result<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(1);
+        let name = format!("{name}-{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        let client = cluster.client().await?;
+        let metadata = ObjectMeta {
+            name: Some(name.clone()),
+            ..Default::default()
+        };
+        let namespace = core::Namespace {
+            metadata,
+            ..Default::default()
+        };
+        Api::all(client.clone())
+            .create(&Default::default(), &namespace)
+            .await?;
+        Ok(Self {
+            name,
+            client,
+            kubectl: cluster.kubectl()?,
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The objects of one kind in it.
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope>,
+        K::DynamicType: Default,
+    {
+        Api::namespaced(self.client.clone(), &self.name)
+    }
+
+    /// Applies a manifest to it.
+    ///
+    /// # Errors
+    /// When it is refused, with what kubectl said.
+    pub async fn apply(&self, manifest: &str) -> Result<String> {
+        self.kubectl.apply_in(&self.name, manifest).await
+    }
+
+    /// Runs kubectl in it, and returns what it printed.
+    ///
+    /// # Errors
+    /// When it fails, with what it said.
+    pub async fn kubectl(&self, arguments: &[&str]) -> Result<String> {
+        self.kubectl
+            .run(&[&["--namespace", self.name.as_str()], arguments].concat())
+            .await
+    }
+
+    /// Asks the API server, without storing anything, whether it accepts a manifest.
+    ///
+    /// # Errors
+    /// When kubectl cannot be run at all.
+    pub async fn try_apply(&self, manifest: &str) -> Result<Output> {
+        let arguments = ["--namespace", &self.name, "create", "--dry-run=server", "-f", "-"];
+        self.kubectl.output(&arguments, manifest).await
+    }
+}
+
+impl Debug for Namespace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Namespace").field(&self.name).finish()
+    }
+}

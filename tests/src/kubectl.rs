@@ -1,0 +1,108 @@
+//! kubectl.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use anyhow::{Context, Result, bail};
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+
+use crate::{Part, part};
+
+/// The real kubectl, bound to one kubeconfig.
+#[derive(Clone, Debug)]
+pub struct Kubectl {
+    program: PathBuf,
+    kubeconfig: PathBuf,
+    cache: PathBuf,
+}
+
+/// What kubectl said.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// Whether its exit code was 0.
+    pub success: bool,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl Kubectl {
+    /// kubectl as the user of `kubeconfig`.
+    ///
+    /// # Errors
+    /// When kubectl is not built.
+    pub fn new(kubeconfig: &Path) -> Result<Self> {
+        Ok(Self {
+            program: part(Part::Kubectl)?,
+            kubeconfig: kubeconfig.to_owned(),
+            cache: kubeconfig.with_extension("cache"),
+        })
+    }
+
+    /// Runs it and returns what it printed.
+    ///
+    /// # Errors
+    /// When it fails, with what it said.
+    pub async fn run(&self, arguments: &[&str]) -> Result<String> {
+        self.succeed(arguments, "").await
+    }
+
+    /// Applies a manifest, whose objects say which namespace they are for.
+    ///
+    /// # Errors
+    /// When it is refused, with what kubectl said.
+    pub async fn apply(&self, manifest: &str) -> Result<String> {
+        self.succeed(&["apply", "--server-side", "-f", "-"], manifest)
+            .await
+    }
+
+    /// Applies a manifest in a namespace.
+    ///
+    /// # Errors
+    /// When it is refused, with what kubectl said.
+    pub async fn apply_in(&self, namespace: &str, manifest: &str) -> Result<String> {
+        self.succeed(
+            &["--namespace", namespace, "apply", "--server-side", "-f", "-"],
+            manifest,
+        )
+        .await
+    }
+
+    /// Runs it with `input` on standard input, and returns what it said, be it a failure.
+    ///
+    /// # Errors
+    /// When it cannot be run at all.
+    pub async fn output(&self, arguments: &[&str], input: &str) -> Result<Output> {
+        let mut child = Command::new(&self.program)
+            .env_clear()
+            .env("KUBECONFIG", &self.kubeconfig)
+            .env("KUBECACHEDIR", &self.cache)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .context("cannot start kubectl")?;
+        if let Some(mut stdin) = child.stdin.take() {
+            // A kubectl that does not read its input closes it; what it says then tells why.
+            let _ = stdin.write_all(input.as_bytes()).await;
+        }
+        let output = child.wait_with_output().await?;
+        Ok(Output {
+            success: output.status.success(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        })
+    }
+
+    async fn succeed(&self, arguments: &[&str], input: &str) -> Result<String> {
+        let output = self.output(arguments, input).await?;
+        if !output.success {
+            bail!("kubectl {} failed: {}", arguments.join(" "), output.stderr.trim());
+        }
+        Ok(output.stdout)
+    }
+}
