@@ -1,1 +1,31 @@
-//! skeleton
+//! The `HedgePolicy` API: what a person may ask for, what they are told, and what is refused. No I/O.
+//!
+//! - [`HedgePolicySpec`] and [`HedgePolicyStatus`] are the object as it is stored; their comments are what
+//!   `kubectl explain` prints, and [`crd`] is generated from them.
+//! - [`validate`] checks at run time what the schema checks on admission, since an object may be older than the schema or come
+//!   from a file.
+//! - Methods ending in `_in_use` say the value that holds where a policy leaves it unsaid.
+//! - [`names`] holds labels, annotations and other names that are an interface.
+
+mod condition;
+mod crd;
+mod limits;
+pub mod names;
+mod rules;
+#[allow(unreachable_pub, reason = "derive(KubeSchema) puts a copy of each type into a function")]
+mod spec;
+#[allow(unreachable_pub, reason = "derive(KubeSchema) puts a copy of the type into a function")]
+mod status;
+pub mod text;
+
+pub use condition::{ConditionReason, ConditionType, OutputState, ReadingState, TargetState};
+pub use crd::{crd, crd_yaml};
+pub use spec::{
+    Budget, Counter, Delay, Format, HedgePolicy, HedgePolicySpec, Labels, Latency, Measures, Mode, Operator,
+    Output, PerClient, PublishedTarget, Requirement, Saturation, Signal, Target, Unit, Witness,
+    ZeroWhenAbsent,
+};
+pub use status::{
+    BudgetStatus, Change, DelayStatus, EffectStatus, HedgePolicyStatus, InUseStatus, OutputStatus,
+    ReadingsStatus, SignalStatus, Summary, TargetStatus,
+};

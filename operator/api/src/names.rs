@@ -1,0 +1,36 @@
+//! The names by which Hedgerow's objects are known in a cluster. They are an interface: people select on them.
+
+/// The API group of `HedgePolicy`, and the prefix of every label and annotation.
+pub const GROUP: &str = "hedgerow.dev";
+
+/// The label that tells what a ConfigMap is to Hedgerow; see [`ROLE_OUTPUT`].
+pub const ROLE_LABEL: &str = "hedgerow.dev/role";
+/// The value of [`ROLE_LABEL`] on ConfigMaps that the operator writes.
+pub const ROLE_OUTPUT: &str = "output";
+/// The label by which tools know who manages an object.
+pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
+/// The value of [`MANAGED_BY_LABEL`] on objects that the operator writes.
+pub const MANAGED_BY: &str = "hedgerow";
+
+/// On an output: what must outlive a restart of the operator, as compact JSON.
+pub const MEMORY_ANNOTATION: &str = "hedgerow.dev/memory";
+/// On an output: the policy that it belongs to, as `namespace/name`.
+pub const POLICY_ANNOTATION: &str = "hedgerow.dev/policy";
+/// On an output: the id of the installation that writes it. Two installations never share a ConfigMap.
+pub const INSTANCE_ANNOTATION: &str = "hedgerow.dev/instance";
+/// On an output: a hash of its content, so that an edit by somebody else shows in its metadata.
+pub const HASH_ANNOTATION: &str = "hedgerow.dev/hash";
+/// On a policy: stops it by its presence, whatever its value; a value is shown as the reason.
+pub const OFF_ANNOTATION: &str = "hedgerow.dev/off";
+
+/// The ConfigMap that stops hedging by its presence: the policies of its namespace, or all from the operator's namespace.
+pub const OFF_CONFIG_MAP: &str = "hedgerow-off";
+/// In [`OFF_CONFIG_MAP`]: why hedging is stopped, for people.
+pub const OFF_REASON_KEY: &str = "reason";
+/// In [`OFF_CONFIG_MAP`]: the policies that it stops, one a line; all without this key.
+pub const OFF_POLICIES_KEY: &str = "policies";
+
+/// The field manager of the operator's writes.
+pub const FIELD_MANAGER: &str = "hedgerow";
+/// The field manager of a person's commands. Never a name that starts with `kubectl`: Flux removes what those set.
+pub const CLI_FIELD_MANAGER: &str = "hedgerow-cli";

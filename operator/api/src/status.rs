@@ -1,0 +1,498 @@
+//! What is so: `status` of a `HedgePolicy`, for people and tools. No decision is made from it.
+//!
+//! Numbers are strings with their unit, as they are read. States and reasons are plain strings, and every field may be
+//! missing: a status that another version wrote never makes an object undecodable.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::KubeSchema;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+/// What is so: whether each target is hedged, how and why.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HedgePolicyStatus {
+    /// The generation of the spec that this status is about.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lenient"
+    )]
+    pub observed_generation: Option<i64>,
+
+    /// The policy in a line: the columns of kubectl get.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lenient"
+    )]
+    pub summary: Option<Summary>,
+
+    /// What is so about the policy as a whole. Ready: the spec is accepted and every document of this generation is written;
+    /// it does not depend on the signals. Being off under saturation is Ready=True, HedgingDisabled=True.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "readable_items"
+    )]
+    #[schemars(length(max = 16))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
+    pub conditions: Vec<Condition>,
+
+    /// What is so about each target.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "readable_items"
+    )]
+    #[schemars(length(max = 16))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
+    pub targets: Vec<TargetStatus>,
+
+    /// What is so about each document.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "readable_items"
+    )]
+    #[schemars(length(max = 32))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["configMap".into(), "key".into()]))]
+    pub outputs: Vec<OutputStatus>,
+}
+
+/// The policy in a line.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Summary {
+    /// How many targets are hedged now, of all. Example: 2/3.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hedging: Option<String>,
+
+    /// The delay in use, or its range over the targets. Example: 512ms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay: Option<String>,
+
+    /// The budget in use, or its range over the targets. Example: 10%.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<String>,
+
+    /// Why it is so: the reason of the target that is worst off. Example: Tuned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// What is so about one target.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TargetStatus {
+    /// The name of the target.
+    pub name: String,
+
+    /// Whether it is hedged: Hedging, Ramping (at a part of its budget) or NotHedging.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lenient"
+    )]
+    pub state: Option<String>,
+
+    /// Why: one word out of a fixed list. Example: Saturated.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lenient"
+    )]
+    pub reason: Option<String>,
+
+    /// Why, with the numbers, and what it waits for.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lenient"
+    )]
+    pub message: Option<String>,
+
+    /// The revision of what clients are told; rises by one with each change.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lenient"
+    )]
+    pub revision: Option<i64>,
+
+    /// The hedge delay.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lenient"
+    )]
+    pub delay: Option<DelayStatus>,
+
+    /// What hedging may cost now.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lenient"
+    )]
+    pub budget: Option<BudgetStatus>,
+
+    /// What hedging does to the calls and to the user's query, assuming that attempts are independent.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lenient"
+    )]
+    pub effect: Option<EffectStatus>,
+
+    /// The saturation signals, each with its line and what it waits for, as they were when the decision was written.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub signals: Vec<SignalStatus>,
+
+    /// The latency as it was when the decision was written. Live values are in the operator's metrics.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lenient"
+    )]
+    pub readings: Option<ReadingsStatus>,
+
+    /// The values that the spec leaves unsaid, as they are used.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lenient"
+    )]
+    pub in_use: Option<InUseStatus>,
+
+    /// The last 10 changes, newest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10), extend("x-kubernetes-list-type" = "atomic"))]
+    pub history: Vec<Change>,
+}
+
+/// The hedge delay of a target.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DelayStatus {
+    /// The delay that clients use. Missing while hedging is off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub applied: Option<String>,
+
+    /// The delay that the percentile asks for, when the decision was written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recommended: Option<String>,
+
+    /// What keeps the applied delay from the recommended one: Min, FallRate, LowResolution, HoldBand or Source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limited_by: Option<String>,
+}
+
+/// What hedging of a target may cost now.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BudgetStatus {
+    /// Hedges per 100 calls now; less than the cap while hedging comes back. Missing while hedging is off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub percent: Option<String>,
+
+    /// Hedges per 100 calls at most: the smaller of the policy's cap and the source's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cap: Option<String>,
+
+    /// Whose cap it is, when it is not the policy's: Source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limited_by: Option<String>,
+}
+
+/// What hedging does. What cannot be told from the metrics is missing.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EffectStatus {
+    /// Hedges per 100 calls at the applied delay and budget.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hedge_share: Option<String>,
+
+    /// The share of user queries that would miss the deadline without hedging.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub miss_share_unhedged: Option<String>,
+
+    /// The share of user queries that miss the deadline with hedging.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub miss_share_hedged: Option<String>,
+}
+
+/// One saturation signal.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SignalStatus {
+    /// The name of the signal.
+    pub name: String,
+
+    /// What it says: Fresh or Unknown.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lenient"
+    )]
+    pub state: Option<String>,
+
+    /// Why it is unknown: one word out of a fixed list. Example: MetricNotFound.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lenient"
+    )]
+    pub reason: Option<String>,
+
+    /// Why, for people; or what it waits for. Example: queue 38, back at 35.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lenient"
+    )]
+    pub message: Option<String>,
+
+    /// Whether it turns hedging off.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lenient"
+    )]
+    pub saturated: Option<bool>,
+
+    /// The value that was compared with the line.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lenient"
+    )]
+    pub value: Option<String>,
+
+    /// Hedging goes off above it.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lenient"
+    )]
+    pub off_above: Option<String>,
+
+    /// Hedging may come back under it.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lenient"
+    )]
+    pub on_below: Option<String>,
+
+    /// Unknown since.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lenient"
+    )]
+    pub unknown_since: Option<Time>,
+}
+
+/// The latency as it was when the decision was written.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReadingsStatus {
+    /// When it was read.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lenient"
+    )]
+    pub time: Option<Time>,
+
+    /// What it says: Fresh or Unknown.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lenient"
+    )]
+    pub state: Option<String>,
+
+    /// Why it is unknown: one word out of a fixed list. Example: TooFewSamples.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lenient"
+    )]
+    pub reason: Option<String>,
+
+    /// Why it is unknown, for people.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lenient"
+    )]
+    pub message: Option<String>,
+
+    /// Calls in the window.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lenient"
+    )]
+    pub samples: Option<i64>,
+
+    /// The window that was read; a quiet service's is wider than asked for.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lenient"
+    )]
+    pub window: Option<String>,
+
+    /// The median.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lenient"
+    )]
+    pub p50: Option<String>,
+
+    /// The 95th percentile.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lenient"
+    )]
+    pub p95: Option<String>,
+
+    /// The 99th percentile, as hedged: what callers see with hedging as it is.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lenient"
+    )]
+    pub p99: Option<String>,
+}
+
+/// The values that the spec leaves unsaid, as they are used.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InUseStatus {
+    /// The unit of the latency metric.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
+
+    /// Calls that a usable window holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_samples: Option<i64>,
+
+    /// The delay above which hedging goes off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay_max: Option<String>,
+
+    /// How long a delay is held while the latency is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_staleness: Option<String>,
+}
+
+/// One change of what clients are told.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Change {
+    /// When.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lenient"
+    )]
+    pub time: Option<Time>,
+
+    /// What clients were told before. Example: 512ms, 10%.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lenient"
+    )]
+    pub from: Option<String>,
+
+    /// What clients are told since. Example: off.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lenient"
+    )]
+    pub to: Option<String>,
+
+    /// Why: one word out of a fixed list. Example: Saturated.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lenient"
+    )]
+    pub reason: Option<String>,
+
+    /// Why, with the numbers.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lenient"
+    )]
+    pub message: Option<String>,
+}
+
+/// What is so about one document.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OutputStatus {
+    /// The ConfigMap.
+    pub config_map: String,
+
+    /// The key.
+    pub key: String,
+
+    /// Whether the document is written: Published, Pending or Refused.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lenient"
+    )]
+    pub state: Option<String>,
+
+    /// The revision of the document that is written.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lenient"
+    )]
+    pub revision: Option<i64>,
+
+    /// Why it is not written, and what to do.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lenient"
+    )]
+    pub message: Option<String>,
+}
+
+/// Decodes a field, or takes its default: a newer version may have changed its type.
+fn lenient<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned + Default,
+{
+    let value = Value::deserialize(deserializer)?;
+    Ok(T::deserialize(value).unwrap_or_default())
+}
+
+/// Decodes the items of a list that can be understood.
+fn readable_items<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned,
+{
+    let items: Vec<Value> = lenient(deserializer)?;
+    Ok(items
+        .into_iter()
+        .filter_map(|item| T::deserialize(item).ok())
+        .collect())
+}

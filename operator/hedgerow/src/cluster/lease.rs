@@ -1,0 +1,288 @@
+//! Which replica leads.
+//!
+//! An own small implementation. The crates that were looked at say "leader" for longer than their lease while the API
+//! server stalls, and tell nothing of *when* a renewal was sent, which is what the [`Fence`] needs.
+
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff;
+use kube::Api;
+use kube::api::{ObjectMeta, PostParams};
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::fence::{BootTime, Fence};
+use super::publish::FIELD_MANAGER;
+use super::write::{OnWrite, WriteError, WriteKind};
+
+/// Others may take the lease when they have seen no renewal for this long.
+const LEASE_DURATION: Duration = Duration::from_secs(15);
+
+/// Without a successful renewal for this long the leader steps down. A write that began just before ends within
+/// [`WRITE_TIMEOUT`](super::client::WRITE_TIMEOUT), that is before the lease may be taken.
+const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+
+/// How often the lease is renewed, or looked at.
+const RETRY_PERIOD: Duration = Duration::from_secs(2);
+
+/// Whether this process leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leadership {
+    /// Another one does, or nobody.
+    Standby,
+    /// This one does.
+    Leading {
+        /// Counts, from 1, how often this process has won.
+        term: u64,
+    },
+}
+
+impl Leadership {
+    /// The term; 0 on standby.
+    pub(super) fn term(self) -> u64 {
+        match self {
+            Self::Standby => 0,
+            Self::Leading { term } => term,
+        }
+    }
+
+    /// Whether this process leads.
+    pub fn leads(self) -> bool {
+        matches!(self, Self::Leading { .. })
+    }
+}
+
+/// Where the lease is, and who asks for it.
+#[derive(Clone, Debug)]
+pub struct LeaseSettings {
+    /// The name of the Lease, in the operator's namespace.
+    pub name: String,
+    /// Who this process is: the pod's name and something that no second process has.
+    pub identity: String,
+}
+
+/// Competes for the lease.
+pub(super) struct Candidate {
+    api: Api<Lease>,
+    settings: LeaseSettings,
+    fence: Fence,
+    on_write: OnWrite,
+    leadership: watch::Sender<Leadership>,
+    terms: u64,
+    seen: Option<Seen>,
+}
+
+/// The lease as it was when it last changed.
+struct Seen {
+    lease: Lease,
+    at: BootTime,
+}
+
+/// Who holds the lease after an attempt.
+enum Held {
+    Kept,
+    Taken,
+    ByAnother,
+}
+
+/// What to do about the lease.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    Create,
+    Renew,
+    Take,
+    Wait,
+}
+
+impl Candidate {
+    pub(super) fn new(
+        api: Api<Lease>,
+        settings: LeaseSettings,
+        fence: Fence,
+        on_write: OnWrite,
+        leadership: watch::Sender<Leadership>,
+    ) -> Self {
+        Self {
+            api,
+            settings,
+            fence,
+            on_write,
+            leadership,
+            terms: 0,
+            seen: None,
+        }
+    }
+
+    /// Competes until `release`, then gives the lease back so that another replica need not wait for it to run out.
+    pub(super) async fn run(mut self, release: CancellationToken) {
+        let mut tick = tokio::time::interval(RETRY_PERIOD);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                biased;
+                () = release.cancelled() => break,
+                _ = tick.tick() => {}
+            }
+            // Not cut off by `release`: an attempt whose end nobody saw would leave the lease held.
+            self.attempt().await;
+        }
+        self.release().await;
+    }
+
+    /// Renews the lease or tries to win it, once.
+    async fn attempt(&mut self) {
+        let sent = BootTime::now();
+        let result = timeout(RETRY_PERIOD.saturating_mul(2), self.compete(sent)).await;
+        match result.unwrap_or(Err(WriteError::Timeout)) {
+            Ok(Held::Kept) => self.won(sent),
+            Ok(Held::Taken) => {
+                // Somebody else may have led in between, unseen: what is known is as old as on standby.
+                self.leadership.send_if_modified(|now| std::mem::replace(now, Leadership::Standby).leads());
+                self.won(sent);
+            }
+            Ok(Held::ByAnother) => self.lost("another replica holds the lease"),
+            Err(error) => {
+                warn!(%error, lease = self.settings.name, "lease not renewed");
+                // What is stored is not known any longer.
+                self.seen = self.seen.take().filter(|_| !error.is_conflict());
+                if self.fence.check().is_err() {
+                    self.lost("the lease was not renewed in time");
+                }
+            }
+        }
+    }
+
+    async fn compete(&mut self, now: BootTime) -> Result<Held, WriteError> {
+        let live = self.api.get_opt(&self.settings.name).await?;
+        let step = match &live {
+            None => Step::Create,
+            Some(lease) => {
+                self.see(lease, now);
+                self.step(lease, now)
+            }
+        };
+        let held = match step {
+            Step::Wait => return Ok(Held::ByAnother),
+            Step::Renew => Held::Kept,
+            Step::Create | Step::Take => Held::Taken,
+        };
+        let written = match (step, live) {
+            (Step::Create, _) | (_, None) => {
+                let lease = self.lease(ObjectMeta::default(), None);
+                self.api.create(&params(), &lease).await
+            }
+            // The resourceVersion that was read makes this a compare-and-swap.
+            (_, Some(live)) => {
+                let lease = self.lease(live.metadata, live.spec);
+                self.api.replace(&self.settings.name, &params(), &lease).await
+            }
+        };
+        let written = written.map_err(WriteError::from);
+        (self.on_write)(
+            WriteKind::Lease,
+            written.as_ref().map_or_else(WriteError::outcome, |_| "ok"),
+        );
+        let lease = written?;
+        self.see(&lease, now);
+        Ok(held)
+    }
+
+    fn see(&mut self, lease: &Lease, now: BootTime) {
+        let version = |lease: &Lease| lease.metadata.resource_version.clone();
+        let same = self.seen.as_ref().is_some_and(|seen| version(&seen.lease) == version(lease));
+        if !same {
+            self.seen = Some(Seen {
+                lease: lease.clone(),
+                at: now,
+            });
+        }
+    }
+
+    /// A holder counts as dead when its lease has not changed for the lease's duration by our own clock; the times in
+    /// the lease are those of another machine's clock.
+    fn step(&self, lease: &Lease, now: BootTime) -> Step {
+        let spec = lease.spec.clone().unwrap_or_default();
+        let holder = spec.holder_identity.unwrap_or_default();
+        if holder == self.settings.identity {
+            return Step::Renew;
+        }
+        if holder.is_empty() {
+            return Step::Take;
+        }
+        let duration = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        let duration = duration.map_or(LEASE_DURATION, Duration::from_secs);
+        match &self.seen {
+            Some(seen) if now.since(seen.at) >= duration => Step::Take,
+            _ => Step::Wait,
+        }
+    }
+
+    /// The lease as this process holds it.
+    fn lease(&self, mut metadata: ObjectMeta, before: Option<LeaseSpec>) -> Lease {
+        let now = MicroTime(jiff::Timestamp::now());
+        let before = before.unwrap_or_default();
+        let kept = before.holder_identity.as_ref() == Some(&self.settings.identity);
+        let transitions = before.lease_transitions.unwrap_or(0);
+        metadata.name = Some(self.settings.name.clone());
+        metadata.managed_fields = None;
+        Lease {
+            metadata,
+            spec: Some(LeaseSpec {
+                holder_identity: Some(self.settings.identity.clone()),
+                lease_duration_seconds: i32::try_from(LEASE_DURATION.as_secs()).ok(),
+                acquire_time: before.acquire_time.filter(|_| kept).or_else(|| Some(now.clone())),
+                renew_time: Some(now),
+                lease_transitions: Some(if kept { transitions } else { transitions.saturating_add(1) }),
+                ..LeaseSpec::default()
+            }),
+        }
+    }
+
+    fn won(&mut self, sent: BootTime) {
+        self.fence.renewed(sent, RENEW_DEADLINE);
+        if !self.leadership.borrow().leads() {
+            self.terms += 1;
+            info!(identity = self.settings.identity, term = self.terms, "leading");
+            self.leadership.send_replace(Leadership::Leading { term: self.terms });
+        }
+    }
+
+    fn lost(&mut self, why: &str) {
+        self.fence.close();
+        if self.leadership.borrow().leads() {
+            warn!(identity = self.settings.identity, why, "no longer leading");
+            self.leadership.send_replace(Leadership::Standby);
+        }
+    }
+
+    async fn release(&mut self) {
+        let led = self.leadership.borrow().leads();
+        self.fence.close();
+        self.leadership.send_replace(Leadership::Standby);
+        let Some(seen) = self.seen.take().filter(|_| led) else {
+            return;
+        };
+        let mut lease = seen.lease;
+        lease.metadata.managed_fields = None;
+        if let Some(spec) = &mut lease.spec {
+            spec.holder_identity = None;
+            spec.lease_duration_seconds = Some(1);
+        }
+        let released = self.api.replace(&self.settings.name, &params(), &lease);
+        match super::write::bounded(released).await {
+            Ok(_) => info!(lease = self.settings.name, "lease released"),
+            Err(error) => warn!(%error, "lease not released, it runs out by itself"),
+        }
+    }
+}
+
+fn params() -> PostParams {
+    PostParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PostParams::default()
+    }
+}

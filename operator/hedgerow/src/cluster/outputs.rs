@@ -1,0 +1,141 @@
+//! The ConfigMaps that carry documents, as the API server tells: their metadata alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use futures::StreamExt;
+use hedgerow_tuner::Memory;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::PartialObjectMeta;
+use kube::runtime::watcher;
+use kube::{Api, Client, ResourceExt};
+
+use super::changes::Changes;
+use super::follow::{Cache, Source, watch_config};
+use super::name::{NamespacedName, PolicyKey};
+use super::policies::Policies;
+use super::record::{OutputRecord, Owner, ROLE_LABEL};
+
+/// The outputs that exist. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Outputs {
+    instance: Arc<str>,
+    records: Arc<RwLock<BTreeMap<NamespacedName, Arc<OutputRecord>>>>,
+    policies: Policies,
+    changes: Changes<PolicyKey>,
+}
+
+impl Outputs {
+    pub(super) fn new(instance: &str, policies: Policies, changes: Changes<PolicyKey>) -> Self {
+        Self {
+            instance: instance.into(),
+            records: Arc::default(),
+            policies,
+            changes,
+        }
+    }
+
+    /// What is known of this ConfigMap; `None` when it does not exist or is not labelled as an output.
+    pub fn get(&self, name: &NamespacedName) -> Option<Arc<OutputRecord>> {
+        self.read().get(name).cloned()
+    }
+
+    /// This install's outputs that were written for the policy of that UID.
+    pub fn written_for(&self, policy_uid: &str) -> Vec<Arc<OutputRecord>> {
+        self.of_this_install(|owner| owner.uid == policy_uid)
+    }
+
+    /// What the tuner remembers of a target of this policy: the newest, if several ConfigMaps carry it.
+    pub fn memory(&self, policy_uid: &str, target: &str) -> Option<Memory> {
+        let records = self.written_for(policy_uid);
+        let memories = records.iter().filter_map(|record| record.memory.get(target));
+        memories.max_by_key(|memory| memory.written).cloned()
+    }
+
+    /// This install's outputs whose policy is gone and that nothing collects: to be
+    /// [released](super::Publisher::release).
+    pub fn orphans(&self) -> Vec<Arc<OutputRecord>> {
+        let exists = |owner: &Owner| {
+            let policy = self.policies.get(&owner.policy);
+            policy.is_some_and(|policy| policy.uid == owner.uid)
+        };
+        let mut orphans = self.of_this_install(|owner| !exists(owner));
+        orphans.retain(|record| !record.collected && !record.released);
+        orphans
+    }
+
+    fn of_this_install(&self, wanted: impl Fn(&Owner) -> bool) -> Vec<Arc<OutputRecord>> {
+        let records = self.read();
+        let ours = records.values().filter(|record| {
+            record.instance.as_deref() == Some(&*self.instance) && record.owner.as_ref().is_some_and(&wanted)
+        });
+        ours.cloned().collect()
+    }
+
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, BTreeMap<NamespacedName, Arc<OutputRecord>>> {
+        self.records.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn update(&self, name: &NamespacedName, record: Option<OutputRecord>) {
+        let record = record.map(Arc::new);
+        let before = {
+            let mut records = self.records.write().unwrap_or_else(PoisonError::into_inner);
+            match &record {
+                Some(record) => records.insert(name.clone(), Arc::clone(record)),
+                None => records.remove(name),
+            }
+        };
+        if before == record {
+            return;
+        }
+        let owners = [before, record].into_iter().flatten().filter_map(|record| Some(record.owner.clone()?.policy));
+        let claimants = self.policies.claimants(name).into_iter().map(|claimant| claimant.policy);
+        self.changes.mark(owners.chain(claimants));
+    }
+}
+
+impl Cache for Outputs {
+    type Object = PartialObjectMeta<ConfigMap>;
+
+    fn listed(&self, namespace: Option<&str>, objects: Vec<Self::Object>) {
+        let listed: BTreeSet<_> = objects.iter().map(|object| NamespacedName::of(&object.metadata)).collect();
+        let known: Vec<_> = self.read().keys().cloned().collect();
+        let covered = |name: &&NamespacedName| namespace.is_none_or(|namespace| name.namespace == namespace);
+        for name in known.iter().filter(covered).filter(|name| !listed.contains(name)) {
+            self.update(name, None);
+        }
+        for object in objects {
+            self.applied(object);
+        }
+    }
+
+    fn applied(&self, object: Self::Object) {
+        let record = OutputRecord::read(&object.metadata);
+        self.update(&record.name.clone(), Some(record));
+    }
+
+    fn deleted(&self, object: Self::Object) {
+        self.update(&NamespacedName::of(&object.metadata), None);
+    }
+}
+
+/// The watch of outputs in `namespace`, or in the cluster. Metadata alone, and by label: the operator shall not hold
+/// every ConfigMap of a cluster in memory.
+pub(super) fn source(client: &Client, namespace: Option<String>) -> Source<PartialObjectMeta<ConfigMap>> {
+    let api: Api<ConfigMap> = match &namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    };
+    let config = watch_config().labels(&format!("{}={}", ROLE_LABEL.0, ROLE_LABEL.1));
+    Source {
+        what: "output ConfigMaps",
+        namespace,
+        begin: Box::new(move || {
+            watcher::metadata_watcher(api.clone(), config.clone())
+                .map(|event| {
+                    event.map(|event| event.modify(|object| object.managed_fields_mut().clear()))
+                })
+                .boxed()
+        }),
+    }
+}

@@ -1,0 +1,227 @@
+//! The emergency stop: ConfigMaps named `hedgerow-off`.
+
+mod parse;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use futures::StreamExt;
+use hedgerow_tuner::Stop;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::runtime::watcher;
+use kube::{Api, Client, Resource};
+
+use self::parse::{Breadth, StopOrder};
+use super::changes::Changes;
+use super::follow::{Cache, Source, watch_config};
+use super::name::PolicyKey;
+use super::policies::Policies;
+
+/// The name of the ConfigMap whose presence stops hedging.
+pub const STOP_CONFIG_MAP: &str = "hedgerow-off";
+
+/// The annotation whose presence on a policy stops it.
+pub const STOP_ANNOTATION: &str = "hedgerow.dev/off";
+
+/// The stops that people ordered. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Stops {
+    operator_namespace: Arc<str>,
+    /// By the namespace that the ConfigMap is in.
+    orders: Arc<RwLock<BTreeMap<String, StopOrder>>>,
+    policies: Policies,
+    changes: Changes<PolicyKey>,
+}
+
+impl Stops {
+    pub(super) fn new(operator_namespace: &str, policies: Policies, changes: Changes<PolicyKey>) -> Self {
+        Self {
+            operator_namespace: operator_namespace.into(),
+            orders: Arc::default(),
+            policies,
+            changes,
+        }
+    }
+
+    /// Whether a person stopped this policy: by a ConfigMap in the operator's namespace, by one in the policy's, or by
+    /// the policy's own annotation.
+    pub fn stop_for(&self, policy: &PolicyKey, annotations: &BTreeMap<String, String>) -> Option<Stop> {
+        let orders = self.orders.read().unwrap_or_else(PoisonError::into_inner);
+        let namespaces = [&*self.operator_namespace, policy.namespace.as_str()];
+        let ordered = namespaces.into_iter().find_map(|namespace| {
+            let order = orders.get(namespace).filter(|order| order.stops(policy))?;
+            Some(said(
+                format!("ConfigMap {namespace}/{STOP_CONFIG_MAP}"),
+                order.reason.as_deref(),
+            ))
+        });
+        ordered.or_else(|| {
+            let reason = annotations.get(STOP_ANNOTATION)?;
+            Some(said(format!("annotation {STOP_ANNOTATION}"), Some(reason)))
+        })
+    }
+
+    fn update(&self, namespace: &str, order: Option<StopOrder>) {
+        let before = {
+            let mut orders = self.orders.write().unwrap_or_else(PoisonError::into_inner);
+            match &order {
+                Some(order) => orders.insert(namespace.to_owned(), order.clone()),
+                None => orders.remove(namespace),
+            }
+        };
+        if before != order {
+            self.changes.mark(if namespace == &*self.operator_namespace {
+                self.policies.keys()
+            } else {
+                self.policies.keys_in(namespace)
+            });
+        }
+    }
+}
+
+/// What stopped a policy, and the reason that the person gave, cut to what a status can carry.
+fn said(what: String, reason: Option<&str>) -> Stop {
+    const LONGEST_REASON: usize = 200;
+    let reason = reason.map(str::trim).filter(|reason| !reason.is_empty());
+    let message = match reason {
+        Some(reason) => {
+            let reason: String = reason
+                .chars()
+                .map(|c| if c.is_control() { ' ' } else { c })
+                .take(LONGEST_REASON)
+                .collect();
+            format!("{what}: {reason}")
+        }
+        None => what,
+    };
+    Stop { message }
+}
+
+impl Cache for Stops {
+    type Object = ConfigMap;
+
+    fn listed(&self, namespace: Option<&str>, objects: Vec<ConfigMap>) {
+        let listed: BTreeSet<_> = objects.iter().filter_map(|object| object.metadata.namespace.clone()).collect();
+        let known: Vec<_> = {
+            let orders = self.orders.read().unwrap_or_else(PoisonError::into_inner);
+            orders.keys().cloned().collect()
+        };
+        let covered = |known: &&String| namespace.is_none_or(|namespace| known.as_str() == namespace);
+        for namespace in known.iter().filter(covered).filter(|known| !listed.contains(*known)) {
+            self.update(namespace, None);
+        }
+        for object in objects {
+            self.applied(object);
+        }
+    }
+
+    fn applied(&self, object: ConfigMap) {
+        let namespace = object.meta().namespace.clone().unwrap_or_default();
+        let breadth = if namespace == *self.operator_namespace {
+            Breadth::Cluster
+        } else {
+            Breadth::Namespace(&namespace)
+        };
+        self.update(&namespace, Some(StopOrder::read(&object, breadth)));
+    }
+
+    fn deleted(&self, object: ConfigMap) {
+        self.update(&object.metadata.namespace.unwrap_or_default(), None);
+    }
+}
+
+/// The watch of stops in `namespace`, or in the cluster.
+pub(super) fn source(client: &Client, namespace: Option<String>) -> Source<ConfigMap> {
+    let api: Api<ConfigMap> = match &namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    };
+    let config = watch_config().fields(&format!("metadata.name={STOP_CONFIG_MAP}"));
+    Source {
+        what: "hedgerow-off ConfigMaps",
+        namespace,
+        begin: Box::new(move || watcher::watcher(api.clone(), config.clone()).boxed()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stops() -> Stops {
+        Stops::new("hedgerow-system", Policies::default(), Changes::default())
+    }
+
+    fn off(namespace: &str, data: &[(&str, &str)]) -> ConfigMap {
+        let mut config_map = ConfigMap::default();
+        config_map.metadata.name = Some(STOP_CONFIG_MAP.into());
+        config_map.metadata.namespace = Some(namespace.into());
+        let data = data.iter().map(|&(key, value)| (key.to_owned(), value.to_owned()));
+        config_map.data = Some(data.collect());
+        config_map
+    }
+
+    fn message(stops: &Stops, policy: &str) -> Option<String> {
+        let policy = PolicyKey::parse(policy).unwrap();
+        stops.stop_for(&policy, &BTreeMap::new()).map(|stop| stop.message)
+    }
+
+    #[test]
+    fn in_a_namespace_it_stops_that_namespace_alone() {
+        let stops = stops();
+        stops.applied(off("helpdesk", &[("reason", "INC-7\n")]));
+        assert_eq!(
+            message(&stops, "helpdesk/kb").as_deref(),
+            Some("ConfigMap helpdesk/hedgerow-off: INC-7")
+        );
+        assert_eq!(message(&stops, "shop/kb"), None);
+    }
+
+    #[test]
+    fn in_the_operators_namespace_it_stops_everything() {
+        let stops = stops();
+        stops.applied(off("hedgerow-system", &[]));
+        assert_eq!(
+            message(&stops, "shop/kb").as_deref(),
+            Some("ConfigMap hedgerow-system/hedgerow-off")
+        );
+    }
+
+    #[test]
+    fn removing_it_lifts_the_stop() {
+        let stops = stops();
+        stops.applied(off("helpdesk", &[]));
+        stops.deleted(off("helpdesk", &[]));
+        assert_eq!(message(&stops, "helpdesk/kb"), None);
+    }
+
+    #[test]
+    fn one_that_is_missing_from_a_new_list_is_lifted_and_others_stay() {
+        let stops = stops();
+        stops.applied(off("helpdesk", &[]));
+        stops.applied(off("shop", &[]));
+        stops.listed(Some("helpdesk"), vec![]);
+        assert_eq!(message(&stops, "helpdesk/kb"), None);
+        assert!(message(&stops, "shop/kb").is_some());
+    }
+
+    #[test]
+    fn the_annotation_stops_by_its_presence() {
+        let policy = PolicyKey::new("helpdesk", "kb");
+        for (value, expected) in [
+            ("", "annotation hedgerow.dev/off"),
+            ("false", "annotation hedgerow.dev/off: false"),
+        ] {
+            let annotations = BTreeMap::from([(STOP_ANNOTATION.to_owned(), value.to_owned())]);
+            let stop = stops().stop_for(&policy, &annotations);
+            assert_eq!(stop.map(|stop| stop.message).as_deref(), Some(expected));
+        }
+    }
+
+    #[test]
+    fn a_long_reason_is_cut_and_made_one_line() {
+        let stop = said("x".into(), Some(&"a\nb".repeat(100)));
+        assert_eq!(stop.message.len(), "x: ".len() + 200);
+        assert!(!stop.message.contains('\n'));
+    }
+}

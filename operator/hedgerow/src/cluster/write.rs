@@ -1,0 +1,170 @@
+//! The one way to the API server's write side.
+
+use std::sync::Arc;
+
+use kube::core::Status;
+use tokio::time::timeout;
+
+use super::client::WRITE_TIMEOUT;
+use super::fence::{Fence, NotLeading};
+
+/// What is written; the label of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WriteKind {
+    /// A ConfigMap that Hedgerow publishes.
+    ConfigMap,
+    /// The status of a policy.
+    Status,
+    /// An event.
+    Event,
+    /// The leader's lease.
+    Lease,
+}
+
+impl WriteKind {
+    /// Its name as a metric label.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ConfigMap => "configmap",
+            Self::Status => "status",
+            Self::Event => "event",
+            Self::Lease => "lease",
+        }
+    }
+}
+
+/// Told of every write with its outcome: `ok` or [`WriteError::outcome`].
+pub type OnWrite = Arc<dyn Fn(WriteKind, &'static str) + Send + Sync>;
+
+/// Why a write did not happen, or is not known to have happened.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// Not sent.
+    #[error(transparent)]
+    NotLeading(#[from] NotLeading),
+    /// Sent, and not answered within [`WRITE_TIMEOUT`]: it may yet have happened.
+    #[error("the API server did not answer within {} s", WRITE_TIMEOUT.as_secs())]
+    Timeout,
+    /// Refused.
+    #[error("the API server refused: {}", .0.message)]
+    Refused(Box<Status>),
+    /// Not answered as the API promises, or not reached.
+    #[error("the API server cannot be reached: {0}")]
+    Unreachable(String),
+}
+
+impl WriteError {
+    /// A bounded name for metrics.
+    pub fn outcome(&self) -> &'static str {
+        match self {
+            Self::NotLeading(_) => "not_leading",
+            Self::Timeout => "timeout",
+            Self::Refused(status) if status.is_conflict() => "conflict",
+            Self::Refused(_) => "refused",
+            Self::Unreachable(_) => "unreachable",
+        }
+    }
+
+    /// Whether the object is not there.
+    pub(super) fn is_not_found(&self) -> bool {
+        matches!(self, Self::Refused(status) if status.is_not_found())
+    }
+
+    /// Whether the object is there already.
+    pub(super) fn is_already_exists(&self) -> bool {
+        matches!(self, Self::Refused(status) if status.is_already_exists())
+    }
+
+    /// Whether the object is another one, or changed since it was read.
+    pub(super) fn is_conflict(&self) -> bool {
+        matches!(self, Self::Refused(status) if status.is_conflict())
+    }
+}
+
+impl From<kube::Error> for WriteError {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => Self::Refused(status),
+            other => Self::Unreachable(sources(&other)),
+        }
+    }
+}
+
+/// An error with its causes, since kube's own words for a refused connection are "ServiceError".
+fn sources(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+/// Sends writes: each behind the fence and within [`WRITE_TIMEOUT`].
+#[derive(Clone)]
+pub(super) struct Writer {
+    fence: Fence,
+    on_write: OnWrite,
+}
+
+impl Writer {
+    pub(super) fn new(fence: Fence, on_write: OnWrite) -> Self {
+        Self { fence, on_write }
+    }
+
+    /// Sends one write. The `request` must not retry by itself.
+    pub(super) async fn write<T>(
+        &self,
+        kind: WriteKind,
+        request: impl Future<Output = kube::Result<T>>,
+    ) -> Result<T, WriteError> {
+        let result = match self.fence.check() {
+            Ok(()) => bounded(request).await,
+            Err(not_leading) => Err(not_leading.into()),
+        };
+        (self.on_write)(kind, result.as_ref().map_or_else(WriteError::outcome, |_| "ok"));
+        result
+    }
+}
+
+/// Waits for `request` no longer than [`WRITE_TIMEOUT`].
+pub(super) async fn bounded<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, WriteError> {
+    match timeout(WRITE_TIMEOUT, request).await {
+        Ok(answer) => answer.map_err(WriteError::from),
+        Err(_elapsed) => Err(WriteError::Timeout),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_write_behind_a_closed_fence_is_not_sent() {
+        let outcomes = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&outcomes);
+        let writer = Writer::new(
+            Fence::closed(),
+            Arc::new(move |kind, outcome| seen.lock().unwrap().push((kind, outcome))),
+        );
+        let request = async { panic!("sent although not leading") };
+        let result: Result<(), _> = writer.write(WriteKind::Status, request).await;
+        assert!(matches!(result, Err(WriteError::NotLeading(_))));
+        assert_eq!(*outcomes.lock().unwrap(), [(WriteKind::Status, "not_leading")]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_that_is_not_answered_is_given_up_after_five_seconds() {
+        let writer = Writer::new(Fence::open(), Arc::new(|_, _| {}));
+        let begun = tokio::time::Instant::now();
+        let result: Result<(), _> = writer.write(WriteKind::ConfigMap, std::future::pending()).await;
+        assert!(matches!(result, Err(WriteError::Timeout)));
+        assert_eq!(begun.elapsed(), WRITE_TIMEOUT);
+    }
+}

@@ -1,0 +1,3 @@
+//! The operator and its command line.
+
+pub mod cluster;

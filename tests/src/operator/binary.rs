@@ -1,0 +1,52 @@
+//! The built binary.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use anyhow::{Result, anyhow};
+use escargot::CargoBuild;
+
+use crate::repository;
+
+/// Which build of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Build {
+    /// As tests are built.
+    Debug,
+    /// As it is shipped.
+    Release,
+}
+
+/// Where the `hedgerow` binary lies. Cargo is asked once a run, and builds what has changed: a test never runs an old binary.
+///
+/// # Errors
+/// When it does not build.
+pub fn hedgerow(build: Build) -> Result<PathBuf> {
+    static DEBUG: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    static RELEASE: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let built = match build {
+        Build::Debug => &DEBUG,
+        Build::Release => &RELEASE,
+    };
+    built
+        .get_or_init(|| cargo_build(build))
+        .clone()
+        .map_err(|error| anyhow!("hedgerow does not build: {error}"))
+}
+
+/// The whole workspace is selected because Cargo unifies features among what is selected: this way the dependencies are
+/// those that `cargo test --workspace` has built.
+fn cargo_build(build: Build) -> Result<PathBuf, String> {
+    let cargo = CargoBuild::new()
+        .manifest_path(repository().join("Cargo.toml"))
+        .arg("--workspace")
+        .bin("hedgerow");
+    let cargo = match build {
+        Build::Debug => cargo,
+        Build::Release => cargo.release(),
+    };
+    cargo
+        .run()
+        .map(|built| built.path().to_owned())
+        .map_err(|error| error.to_string())
+}

@@ -1,0 +1,256 @@
+//! The operator, as a cluster runs it.
+
+mod binary;
+mod rbac;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+pub use self::binary::{Build, hedgerow};
+use crate::{Cluster, Credentials, Namespace, Process, eventually, free_port, scratch};
+
+const READY_WITHIN: Duration = Duration::from_secs(60);
+
+/// `hedgerow run`, with the rights that the chart grants and no others. Stops when dropped.
+#[derive(Debug)]
+pub struct Operator {
+    program: PathBuf,
+    folder: PathBuf,
+    user: String,
+    credentials: Credentials,
+    metrics_port: u16,
+    explain_port: u16,
+    http: reqwest::Client,
+    process: Option<Process>,
+}
+
+/// How an [`Operator`] is installed.
+#[derive(Clone, Debug)]
+pub struct OperatorOptions<'a> {
+    cluster: &'a Cluster,
+    home: &'a Namespace,
+    watched: Vec<String>,
+    build: Build,
+    folder: Option<PathBuf>,
+    config: Value,
+}
+
+impl<'a> OperatorOptions<'a> {
+    /// An operator in the namespace `home`, which is to have it alone, for the policies of `watched`; none: of all
+    /// namespaces. Documents reach their clients at once (`propagation: 0s`).
+    pub fn new(cluster: &'a Cluster, home: &'a Namespace, watched: &[&Namespace]) -> Self {
+        let watched: Vec<_> = watched
+            .iter()
+            .map(|namespace| namespace.name().to_owned())
+            .collect();
+        let config = json!({
+            "instance": home.name(), "namespace": home.name(), "watchNamespaces": watched, "propagation": "0s",
+        });
+        Self {
+            cluster,
+            home,
+            watched,
+            build: Build::Debug,
+            folder: None,
+            config,
+        }
+    }
+
+    /// Lets every namespace name the Prometheus at `url` as `source: default`.
+    #[must_use]
+    pub fn source(self, url: &str) -> Self {
+        self.set(
+            "sources",
+            json!([{ "name": "default", "url": url, "namespaces": ["*"], "timeout": "2s" }]),
+        )
+    }
+
+    /// Sets a key of the configuration file.
+    #[must_use]
+    pub fn set(mut self, key: &str, value: Value) -> Self {
+        self.config[key] = value;
+        self
+    }
+
+    /// Runs this build of the program; unsaid: the debug build.
+    #[must_use]
+    pub const fn build(mut self, build: Build) -> Self {
+        self.build = build;
+        self
+    }
+
+    /// Keeps configuration and logs in `folder`.
+    #[must_use]
+    pub fn folder(mut self, folder: PathBuf) -> Self {
+        self.folder = Some(folder);
+        self
+    }
+
+    /// Grants its rights, starts it, and waits until it is ready.
+    ///
+    /// # Errors
+    /// When it does not build, is refused its rights, ends, or is not ready in time.
+    pub async fn start(mut self) -> Result<Operator> {
+        crate::tls::install();
+        let folder = self.folder.clone().map_or_else(|| scratch("operator"), Ok)?;
+        let (metrics_port, explain_port) = (free_port()?, free_port()?);
+        self.config["listen"] = json!({
+            "address": format!("127.0.0.1:{metrics_port}"), "explain": format!("127.0.0.1:{explain_port}"),
+        });
+        fs::write(folder.join("operator.yaml"), self.config.to_string())?;
+        let home = self.home.name();
+        let account = rbac::grant(&self.cluster.kubectl()?, home, &self.watched).await?;
+        let kubeconfig = folder.join("kubeconfig");
+        let credentials = self
+            .cluster
+            .admin()
+            .of_service_account(home, &account, kubeconfig)
+            .await?;
+        let http = reqwest::Client::builder()
+            .no_proxy()
+            .timeout(Duration::from_secs(5))
+            .build()?;
+        let mut operator = Operator {
+            program: hedgerow(self.build)?,
+            folder,
+            user: format!("system:serviceaccount:{home}:{account}"),
+            credentials,
+            metrics_port,
+            explain_port,
+            http,
+            process: None,
+        };
+        operator.start().await?;
+        Ok(operator)
+    }
+}
+
+impl Operator {
+    /// Starts it again after it was stopped or killed, and waits until it is ready.
+    ///
+    /// # Errors
+    /// When it runs already, ends, or is not ready in time.
+    pub async fn start(&mut self) -> Result<()> {
+        if self.process.is_some() {
+            bail!("the operator runs already");
+        }
+        let mut command = Command::new(&self.program);
+        command
+            .args(["run", "--log-format", "text", "--config"])
+            .arg(self.folder.join("operator.yaml"))
+            .env("KUBECONFIG", self.credentials.kubeconfig())
+            .env("HEDGEROW_LOG", "info,hedgerow=debug")
+            .env("RUST_BACKTRACE", "1");
+        let mut process = Process::spawn("hedgerow", &command, &self.folder.join("operator.log"))?;
+        eventually("the operator is ready", READY_WITHIN, async || {
+            process.must_run()?;
+            self.get(self.metrics_port, "/readyz")
+                .await
+                .with_context(|| process.log_tail())
+        })
+        .await?;
+        self.process = Some(process);
+        Ok(())
+    }
+
+    /// Asks it to stop, and waits until it has.
+    ///
+    /// # Errors
+    /// When it does not run or does not end.
+    pub async fn stop(&mut self) -> Result<ExitStatus> {
+        self.take()?.terminate(Duration::from_secs(15)).await
+    }
+
+    /// `kill -9`.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn kill(&mut self) -> Result<()> {
+        self.take()?.kill();
+        Ok(())
+    }
+
+    /// Freezes it.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn pause(&self) -> Result<()> {
+        self.running()?.signal(Signal::STOP)
+    }
+
+    /// Lets it go on.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn resume(&self) -> Result<()> {
+        self.running()?.signal(Signal::CONT)
+    }
+
+    /// Who it is in the audit log.
+    pub fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// Its pid.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn pid(&self) -> Result<u32> {
+        Ok(self.running()?.pid())
+    }
+
+    /// The text of its metrics.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn metrics(&self) -> Result<String> {
+        self.get(self.metrics_port, "/metrics").await
+    }
+
+    /// What it says of a policy on its loopback port.
+    ///
+    /// # Errors
+    /// When it does not answer, or not with JSON.
+    pub async fn explain(&self, namespace: &str, policy: &str) -> Result<Value> {
+        let text = self
+            .get(self.explain_port, &format!("/explain/{namespace}/{policy}"))
+            .await?;
+        Ok(serde_json::from_str(&text)?)
+    }
+
+    /// Its log so far.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn log(&self) -> Result<String> {
+        Ok(fs::read_to_string(self.folder.join("operator.log"))?)
+    }
+
+    fn running(&self) -> Result<&Process> {
+        self.process.as_ref().context("the operator does not run")
+    }
+
+    fn take(&mut self) -> Result<Process> {
+        self.process.take().context("the operator does not run")
+    }
+
+    async fn get(&self, port: u16, path: &str) -> Result<String> {
+        let answer = self
+            .http
+            .get(format!("http://127.0.0.1:{port}{path}"))
+            .send()
+            .await?;
+        let status = answer.status();
+        let text = answer.text().await?;
+        if !status.is_success() {
+            bail!("{path} answered {status}: {text}");
+        }
+        Ok(text)
+    }
+}
