@@ -2,7 +2,7 @@
 
 /// One line of the closing table.
 #[derive(Clone, Debug)]
-pub struct Expectation {
+pub(crate) struct Expectation {
     /// The phase it belongs to.
     pub phase: &'static str,
     /// What is measured, with its unit.
@@ -19,14 +19,17 @@ pub struct Expectation {
 
 impl Expectation {
     /// Whether the phase showed what it must.
-    pub fn holds(&self) -> bool {
+    pub(crate) fn holds(&self) -> bool {
         let (low, high) = self.accepted;
         self.measured.is_some_and(|value| (low..=high).contains(&value))
     }
 
     /// The measured value as people read it.
-    pub fn shown(&self) -> String {
-        self.measured.map_or_else(|| "never".to_owned(), |value| format!("{value:.*}", self.decimals))
+    pub(crate) fn shown(&self) -> String {
+        self.measured.map_or_else(
+            || "never".to_owned(),
+            |value| format!("{value:.*}", self.decimals),
+        )
     }
 }
 
@@ -35,7 +38,14 @@ mod tests {
     use super::*;
 
     fn measured(measured: Option<f64>) -> Expectation {
-        Expectation { phase: "tuned", what: "misses, %", expected: "0.80".into(), accepted: (0.0, 2.0), measured, decimals: 2 }
+        Expectation {
+            phase: "tuned",
+            what: "misses, %",
+            expected: "0.80".into(),
+            accepted: (0.0, 2.0),
+            measured,
+            decimals: 2,
+        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ const P95_MS: f64 = 500.0;
 
 /// Watches the demo from outside.
 #[derive(Debug)]
-pub struct Observer {
+pub(crate) struct Observer {
     shared: Arc<Shared>,
     task: JoinHandle<()>,
 }
@@ -40,53 +40,78 @@ struct Eyes {
 
 impl Observer {
     /// Begins to watch.
-    pub async fn start(stage: &Stage) -> Result<Self> {
+    pub(crate) async fn start(stage: &Stage) -> Result<Self> {
         let eyes = Eyes {
-            http: reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(1)).build()?,
+            http: reqwest::Client::builder()
+                .no_proxy()
+                .timeout(Duration::from_secs(1))
+                .build()?,
             front_end: stage.front_end_metrics(),
             replicas: stage.replica_metrics(),
             config_maps: Api::namespaced(stage.cluster().client().await?, NAMESPACE),
         };
-        let shared = Arc::new(Shared { start: Instant::now(), record: Mutex::default(), drift: Mutex::new(1.0) });
+        let shared = Arc::new(Shared {
+            start: Instant::now(),
+            record: Mutex::default(),
+            drift: Mutex::new(1.0),
+        });
         let task = tokio::spawn(watch(eyes, Arc::clone(&shared)));
         Ok(Self { shared, task })
     }
 
     /// Seconds since it began.
-    pub fn seconds(&self) -> f64 {
+    pub(crate) fn seconds(&self) -> f64 {
         self.shared.start.elapsed().as_secs_f64()
     }
 
     /// From now on the replicas are `factor` times as slow as usual.
-    pub fn drifted(&self, factor: f64) {
+    pub(crate) fn drifted(&self, factor: f64) {
         *self.shared.drift.lock().unwrap_or_else(PoisonError::into_inner) = factor;
     }
 
     /// Everything seen so far.
-    pub fn record(&self) -> Record {
-        self.shared.record.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(crate) fn record(&self) -> Record {
+        self.shared
+            .record
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// The last sample.
-    pub fn latest(&self) -> Option<Sample> {
-        self.shared.record.lock().unwrap_or_else(PoisonError::into_inner).samples.last().copied()
+    pub(crate) fn latest(&self) -> Option<Sample> {
+        self.shared
+            .record
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .samples
+            .last()
+            .copied()
     }
 
     /// The sample in force at a time.
-    pub fn sample_at(&self, seconds: f64) -> Sample {
+    pub(crate) fn sample_at(&self, seconds: f64) -> Sample {
         let record = self.shared.record.lock().unwrap_or_else(PoisonError::into_inner);
         let after = record.samples.partition_point(|sample| sample.at <= seconds);
-        record.samples.get(after.saturating_sub(1)).copied().unwrap_or_default()
+        record
+            .samples
+            .get(after.saturating_sub(1))
+            .copied()
+            .unwrap_or_default()
     }
 
     /// A phase begins: the one before ends.
-    pub fn begin(&self, title: &'static str) {
+    pub(crate) fn begin(&self, title: &'static str) {
         let now = self.seconds();
         let mut record = self.shared.record.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(last) = record.phases.last_mut() {
             last.to = now;
         }
-        record.phases.push(Phase { title, from: now, to: now });
+        record.phases.push(Phase {
+            title,
+            from: now,
+            to: now,
+        });
     }
 }
 
@@ -102,7 +127,9 @@ async fn watch(eyes: Eyes, shared: Arc<Shared>) {
         ticks.tick().await;
         let drift = *shared.drift.lock().unwrap_or_else(PoisonError::into_inner);
         // A look that fails leaves a gap in the record, not a zero.
-        let Ok(sample) = eyes.look(P95_MS * drift).await else { continue };
+        let Ok(sample) = eyes.look(P95_MS * drift).await else {
+            continue;
+        };
         let at = shared.start.elapsed().as_secs_f64();
         let mut record = shared.record.lock().unwrap_or_else(PoisonError::into_inner);
         record.samples.push(Sample { at, ..sample });
@@ -114,7 +141,11 @@ async fn watch(eyes: Eyes, shared: Arc<Shared>) {
 
 impl Eyes {
     async fn look(&self, true_p95_ms: f64) -> Result<Sample> {
-        let (front, replicas, document) = tokio::try_join!(self.text(&self.front_end), self.text(&self.replicas), self.document())?;
+        let (front, replicas, document) = tokio::try_join!(
+            self.text(&self.front_end),
+            self.text(&self.replicas),
+            self.document()
+        )?;
         let count = |name: &str| series(&front, name).sum::<f64>();
         Ok(Sample {
             at: 0.0,
@@ -122,7 +153,6 @@ impl Eyes {
             missed: count("search_queries_missed_total"),
             calls: count("hedgerow_client_calls_total"),
             hedges: count("hedgerow_client_hedges_total"),
-            blocked: count("hedgerow_client_blocked_total"),
             queue_depth: series(&replicas, "shard_queue_depth").reduce(f64::max),
             true_p95_ms,
             document,
@@ -130,17 +160,30 @@ impl Eyes {
     }
 
     async fn text(&self, url: &str) -> Result<String> {
-        Ok(self.http.get(url).send().await?.error_for_status()?.text().await?)
+        Ok(self
+            .http
+            .get(url)
+            .send()
+            .await?
+            .error_for_status()?
+            .text()
+            .await?)
     }
 
     async fn document(&self) -> Result<Document> {
-        let Some(map) = self.config_maps.get_opt(CONFIG_MAP).await? else { return Ok(Document::default()) };
-        let text = map.data.as_ref().and_then(|data| data.get(KEY)).context("the ConfigMap has no such key")?;
+        let Some(map) = self.config_maps.get_opt(CONFIG_MAP).await? else {
+            return Ok(Document::default());
+        };
+        let text = map
+            .data
+            .as_ref()
+            .and_then(|data| data.get(KEY))
+            .context("the ConfigMap has no such key")?;
         let document = NativeDocument::parse(text.as_bytes()).map_err(|why| anyhow!("{why}"))?;
-        Ok(Document {
-            delay_ms: document.delay_ms.filter(|_| document.enabled),
-            percent: document.budget.filter(|_| document.enabled).map_or(0.0, |budget| budget.percent),
-        })
+        Ok(document.hedging.map_or_else(Document::default, |terms| Document {
+            delay_ms: Some(1000.0 * terms.delay.as_secs_f64()),
+            percent: terms.budget.percent,
+        }))
     }
 }
 
@@ -148,7 +191,11 @@ impl Eyes {
 fn series<'a>(exposition: &'a str, name: &'a str) -> impl Iterator<Item = f64> + 'a {
     exposition.lines().filter_map(move |line| {
         let rest = line.strip_prefix(name)?;
-        let rest = if rest.starts_with('{') { rest.split_once("} ")?.1 } else { rest.strip_prefix(' ')? };
+        let rest = if rest.starts_with('{') {
+            rest.split_once("} ")?.1
+        } else {
+            rest.strip_prefix(' ')?
+        };
         rest.split_whitespace().next()?.parse().ok()
     })
 }
@@ -160,7 +207,10 @@ mod tests {
     #[test]
     fn series_are_told_apart_by_their_whole_name() {
         let text = "# TYPE a counter\na_total 3\na_total_more 9\na_total{x=\"1\"} 4\na_total{x=\"2\"} 5 1700000000\n";
-        assert_eq!(series(text, "a_total").collect::<Vec<_>>(), [3.0, 4.0, 5.0][..].to_vec());
+        assert_eq!(
+            series(text, "a_total").collect::<Vec<_>>(),
+            [3.0, 4.0, 5.0][..].to_vec()
+        );
         assert_eq!(series(text, "b").count(), 0);
     }
 }

@@ -2,19 +2,17 @@
 
 /// One second of the demo.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Sample {
+pub(crate) struct Sample {
     /// Seconds since the first sample.
     pub at: f64,
     /// Queries answered so far, and those of them that missed a section.
     pub queries: f64,
     /// See `queries`.
     pub missed: f64,
-    /// Shard calls so far, hedges sent for them, and hedges that a budget or permit refused.
+    /// Shard calls so far, and hedges sent for them.
     pub calls: f64,
     /// See `calls`.
     pub hedges: f64,
-    /// See `calls`.
-    pub blocked: f64,
     /// The deepest queue of any replica.
     pub queue_depth: Option<f64>,
     /// The p95 that the replicas draw from now, in milliseconds.
@@ -25,7 +23,7 @@ pub struct Sample {
 
 /// What the document in the cluster says.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Document {
+pub(crate) struct Document {
     /// The hedge delay in milliseconds; `None` while off.
     pub delay_ms: Option<f64>,
     /// Hedges per 100 calls; 0 while off.
@@ -34,7 +32,7 @@ pub struct Document {
 
 /// A stretch of the demo with one purpose.
 #[derive(Clone, Debug)]
-pub struct Phase {
+pub(crate) struct Phase {
     /// Its name.
     pub title: &'static str,
     /// Seconds since the first sample.
@@ -45,7 +43,7 @@ pub struct Phase {
 
 /// Everything seen.
 #[derive(Clone, Debug, Default)]
-pub struct Record {
+pub(crate) struct Record {
     /// Second by second.
     pub samples: Vec<Sample>,
     /// In order.
@@ -54,19 +52,23 @@ pub struct Record {
 
 impl Sample {
     /// Share of queries since `earlier` that missed a section; `None` when there were none.
-    pub fn miss_share_since(&self, earlier: &Self) -> Option<f64> {
+    pub(crate) fn miss_share_since(&self, earlier: &Self) -> Option<f64> {
         ratio(self.missed - earlier.missed, self.queries - earlier.queries)
     }
 
     /// Hedges per shard call since `earlier`: the extra reads.
-    pub fn hedge_share_since(&self, earlier: &Self) -> Option<f64> {
+    pub(crate) fn hedge_share_since(&self, earlier: &Self) -> Option<f64> {
         ratio(self.hedges - earlier.hedges, self.calls - earlier.calls)
     }
 }
 
 impl Record {
     /// A series over time of `value(window start, sample)`, where the window is the `seconds` before each sample.
-    pub fn rolling(&self, seconds: f64, value: impl Fn(&Sample, &Sample) -> Option<f64>) -> Vec<(f64, f64)> {
+    pub(crate) fn rolling(
+        &self,
+        seconds: f64,
+        value: impl Fn(&Sample, &Sample) -> Option<f64>,
+    ) -> Vec<(f64, f64)> {
         let mut start = 0;
         self.samples
             .iter()

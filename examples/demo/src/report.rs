@@ -24,25 +24,38 @@ struct Line {
 }
 
 /// The report as HTML.
-pub fn html(record: &Record, expectations: &[Expectation]) -> Result<String> {
+pub(crate) fn html(record: &Record, expectations: &[Expectation]) -> Result<String> {
     let mut page = String::from(HEAD);
     page.push_str(&table(expectations));
     for (title, unit, lines) in plots(record) {
-        write!(page, "<h2>{title}</h2>\n<figure>{}</figure>\n", plot(record, unit, &lines)?)?;
+        write!(
+            page,
+            "<h2>{title}</h2>\n<figure>{}</figure>\n",
+            plot(record, unit, &lines)?
+        )?;
     }
     page.push_str("</main>\n</body>\n</html>\n");
     Ok(page)
 }
 
 fn plots(record: &Record) -> Vec<(&'static str, &'static str, Vec<Line>)> {
-    let each = |value: fn(&crate::record::Sample) -> Option<f64>| record.rolling(0.0, move |_, now| value(now));
+    let each =
+        |value: fn(&crate::record::Sample) -> Option<f64>| record.rolling(0.0, move |_, now| value(now));
     vec![
         (
             "Hedge delay against the true p95",
             "ms",
             vec![
-                Line { name: "true p95 of a replica", colour: GREY, points: each(|s| Some(s.true_p95_ms)) },
-                Line { name: "delay in the document (0: off)", colour: BLUE, points: each(|s| Some(s.document.delay_ms.unwrap_or(0.0))) },
+                Line {
+                    name: "true p95 of a replica",
+                    colour: GREY,
+                    points: each(|s| Some(s.true_p95_ms)),
+                },
+                Line {
+                    name: "delay in the document (0: off)",
+                    colour: BLUE,
+                    points: each(|s| Some(s.document.delay_ms.unwrap_or(0.0))),
+                },
             ],
         ),
         (
@@ -51,7 +64,9 @@ fn plots(record: &Record) -> Vec<(&'static str, &'static str, Vec<Line>)> {
             vec![Line {
                 name: "missed, last 15 s",
                 colour: ORANGE,
-                points: record.rolling(ROLLING_SECONDS, |then, now| now.miss_share_since(then).map(|x| 100.0 * x)),
+                points: record.rolling(ROLLING_SECONDS, |then, now| {
+                    now.miss_share_since(then).map(|x| 100.0 * x)
+                }),
             }],
         ),
         (
@@ -61,36 +76,65 @@ fn plots(record: &Record) -> Vec<(&'static str, &'static str, Vec<Line>)> {
                 Line {
                     name: "hedges, last 15 s",
                     colour: BLUE,
-                    points: record.rolling(ROLLING_SECONDS, |then, now| now.hedge_share_since(then).map(|x| 100.0 * x)),
+                    points: record.rolling(ROLLING_SECONDS, |then, now| {
+                        now.hedge_share_since(then).map(|x| 100.0 * x)
+                    }),
                 },
-                Line { name: "budget in the document (0: off)", colour: GREY, points: each(|s| Some(s.document.percent)) },
+                Line {
+                    name: "budget in the document (0: off)",
+                    colour: GREY,
+                    points: each(|s| Some(s.document.percent)),
+                },
             ],
         ),
         (
             "Deepest replica queue",
             "calls",
-            vec![Line { name: "queue depth", colour: ORANGE, points: each(|s| s.queue_depth) }],
+            vec![Line {
+                name: "queue depth",
+                colour: ORANGE,
+                points: each(|s| s.queue_depth),
+            }],
         ),
         (
             "The switch: 0 off, 25 and 50 ramping, 100 hedging",
             "% of budget",
-            vec![Line { name: "share of the budget", colour: BLUE, points: switch_state(record) }],
+            vec![Line {
+                name: "share of the budget",
+                colour: BLUE,
+                points: switch_state(record),
+            }],
         ),
     ]
 }
 
 /// The share of the full budget that the document gives; the full budget is the largest one seen.
 fn switch_state(record: &Record) -> Vec<(f64, f64)> {
-    let full = record.samples.iter().map(|s| s.document.percent).fold(0.0, f64::max);
+    let full = record
+        .samples
+        .iter()
+        .map(|s| s.document.percent)
+        .fold(0.0, f64::max);
     let share = |percent: f64| if full > 0.0 { 100.0 * percent / full } else { 0.0 };
-    record.samples.iter().map(|s| (s.at, share(s.document.percent))).collect()
+    record
+        .samples
+        .iter()
+        .map(|s| (s.at, share(s.document.percent)))
+        .collect()
 }
 
 fn plot(record: &Record, unit: &str, lines: &[Line]) -> Result<String> {
     let end = record.samples.last().map_or(1.0, |s| s.at.max(1.0));
-    let top = lines.iter().flat_map(|l| &l.points).map(|&(_, y)| y).fold(0.0, f64::max).max(1e-3) * 1.15;
+    let top = lines
+        .iter()
+        .flat_map(|l| &l.points)
+        .map(|&(_, y)| y)
+        .fold(0.0, f64::max)
+        .max(1e-3)
+        * 1.15;
     let mut svg = String::new();
-    draw(&mut svg, &record.phases, (end, top), unit, lines).map_err(|e| anyhow!("cannot draw a plot: {e}"))?;
+    draw(&mut svg, &record.phases, (end, top), unit, lines)
+        .map_err(|e| anyhow!("cannot draw a plot: {e}"))?;
     Ok(svg)
 }
 
@@ -109,8 +153,15 @@ fn draw(
         .build_cartesian_2d(0.0..end, 0.0..top)?;
     for (index, phase) in phases.iter().enumerate() {
         let shade = BLUE.mix(if index % 2 == 0 { 0.05 } else { 0.11 });
-        chart.draw_series([Rectangle::new([(phase.from, 0.0), (phase.to, top)], shade.filled())])?;
-        chart.draw_series([Text::new(phase.title, (phase.from + end / 200.0, top * 0.97), (FONT, 12).into_font().color(&GREY))])?;
+        chart.draw_series([Rectangle::new(
+            [(phase.from, 0.0), (phase.to, top)],
+            shade.filled(),
+        )])?;
+        chart.draw_series([Text::new(
+            phase.title,
+            (phase.from + end / 200.0, top * 0.97),
+            (FONT, 12).into_font().color(&GREY),
+        )])?;
     }
     chart
         .configure_mesh()
@@ -125,7 +176,10 @@ fn draw(
     for line in lines {
         let colour = line.colour;
         chart
-            .draw_series(LineSeries::new(line.points.iter().copied(), colour.stroke_width(2)))?
+            .draw_series(LineSeries::new(
+                line.points.iter().copied(),
+                colour.stroke_width(2),
+            ))?
             .label(line.name)
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(2)));
     }
@@ -142,7 +196,11 @@ fn draw(
 fn table(expectations: &[Expectation]) -> String {
     let mut rows = String::new();
     for e in expectations {
-        let (class, verdict) = if e.holds() { ("ok", "as expected") } else { ("bad", "not as expected") };
+        let (class, verdict) = if e.holds() {
+            ("ok", "as expected")
+        } else {
+            ("bad", "not as expected")
+        };
         rows.push_str(&format!(
             "<tr class=\"{class}\"><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{verdict}</td></tr>\n",
             e.phase,
@@ -194,18 +252,35 @@ mod tests {
             hedges: 20.0 * at,
             queue_depth: Some(3.0),
             true_p95_ms: 500.0,
-            document: Document { delay_ms: Some(512.0), percent: 10.0 },
+            document: Document {
+                delay_ms: Some(512.0),
+                percent: 10.0,
+            },
             ..Sample::default()
         };
         let record = Record {
             samples: (0..30).map(|i| sample(f64::from(i))).collect(),
-            phases: vec![Phase { title: "tuned", from: 0.0, to: 29.0 }],
+            phases: vec![Phase {
+                title: "tuned",
+                from: 0.0,
+                to: 29.0,
+            }],
         };
-        let bad = Expectation { phase: "tuned", what: "misses, %", expected: "0.80".into(), accepted: (0.0, 2.0), measured: None, decimals: 2 };
+        let bad = Expectation {
+            phase: "tuned",
+            what: "misses, %",
+            expected: "0.80".into(),
+            accepted: (0.0, 2.0),
+            measured: None,
+            decimals: 2,
+        };
         let page = html(&record, &[bad]).unwrap();
         assert_eq!(page.matches("<svg").count(), 5);
         assert!(page.contains("class=\"bad\"") && page.contains("never"));
-        assert!(!page.contains("http-equiv") && !page.contains("src="), "the report must need no other file");
+        assert!(
+            !page.contains("http-equiv") && !page.contains("src="),
+            "the report must need no other file"
+        );
     }
 
     #[test]

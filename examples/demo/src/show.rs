@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::time::Duration;
 
-use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, Color, Table};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -13,13 +12,13 @@ use crate::stage::Stage;
 
 /// The terminal: headings that stay, and one live line under them. Where there is no terminal, only what stays.
 #[derive(Debug)]
-pub struct Show {
+pub(crate) struct Show {
     live: ProgressBar,
 }
 
 impl Show {
     /// An empty one.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let live = ProgressBar::new_spinner();
         if let Ok(style) = ProgressStyle::with_template("  {spinner} {elapsed_precise} {msg}") {
             live.set_style(style);
@@ -29,12 +28,12 @@ impl Show {
     }
 
     /// A phase begins.
-    pub fn phase(&self, title: &str, what: &str) {
+    pub(crate) fn phase(&self, title: &str, what: &str) {
         self.say(&format!("\n{title}\n  {what}"));
     }
 
     /// Something to remember.
-    pub fn say(&self, text: &str) {
+    pub(crate) fn say(&self, text: &str) {
         if self.live.is_hidden() {
             println!("{text}");
         } else {
@@ -43,9 +42,13 @@ impl Show {
     }
 
     /// What is so right now.
-    pub fn now(&self, earlier: &Sample, now: &Sample) {
-        let percent = |share: Option<f64>| share.map_or_else(|| "-".to_owned(), |s| format!("{:.1} %", 100.0 * s));
-        let delay = now.document.delay_ms.map_or_else(|| "off".to_owned(), |d| format!("{d:.0} ms"));
+    pub(crate) fn now(&self, earlier: &Sample, now: &Sample) {
+        let percent =
+            |share: Option<f64>| share.map_or_else(|| "-".to_owned(), |s| format!("{:.1} %", 100.0 * s));
+        let delay = now
+            .document
+            .delay_ms
+            .map_or_else(|| "off".to_owned(), |d| format!("{d:.0} ms"));
         self.live.set_message(format!(
             "delay {delay} (true p95 {:.0} ms)   budget {:.1} %   misses {}   extra reads {}   queue {:.0}",
             now.true_p95_ms,
@@ -57,12 +60,18 @@ impl Show {
     }
 
     /// What was expected and measured.
-    pub fn table(&self, expectations: &[Expectation], report: &Path) {
+    pub(crate) fn table(&self, expectations: &[Expectation], report: &Path) {
         self.live.finish_and_clear();
         let mut table = Table::new();
-        table.load_preset(UTF8_FULL_CONDENSED).set_header(["Phase", "What", "Expected", "Accepted", "Measured", ""]);
+        table
+            .load_style(comfy_table::presets::UTF8_FULL_CONDENSED)
+            .set_header(["Phase", "What", "Expected", "Accepted", "Measured", ""]);
         for e in expectations {
-            let (verdict, colour) = if e.holds() { ("ok", Color::Green) } else { ("NOT AS EXPECTED", Color::Red) };
+            let (verdict, colour) = if e.holds() {
+                ("ok", Color::Green)
+            } else {
+                ("NOT AS EXPECTED", Color::Red)
+            };
             let (low, high) = e.accepted;
             table.add_row([
                 Cell::new(e.phase),
@@ -77,7 +86,7 @@ impl Show {
     }
 
     /// How to reach what is left running.
-    pub fn kept(&self, stage: &Stage) {
+    pub(crate) fn kept(&self, stage: &Stage) {
         println!("\nEverything is left running; Ctrl-C ends it.");
         for (what, how) in stage.ways_in() {
             println!("  {what:<14} {how}");

@@ -6,25 +6,28 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use hedgerow_tests::{Cluster, ClusterOptions, Kubectl, Process, Prometheus, PrometheusOptions, eventually, free_port, repository, scratch};
+use hedgerow_tests::{
+    Cluster, ClusterOptions, Kubectl, Process, Prometheus, PrometheusOptions, eventually, free_port,
+    repository, scratch,
+};
 use serde_json::{Value, json};
 
 use crate::show::Show;
 
 /// Where the policy, its clients and its documents live.
-pub const NAMESPACE: &str = "helpdesk";
+pub(crate) const NAMESPACE: &str = "helpdesk";
 /// Where the operator lives.
 const OPERATOR_NAMESPACE: &str = "hedgerow-system";
 /// What the policy publishes.
-pub const CONFIG_MAP: &str = "kb-hedging";
+pub(crate) const CONFIG_MAP: &str = "kb-hedging";
 /// See [`CONFIG_MAP`].
-pub const KEY: &str = "shard-read.json";
+pub(crate) const KEY: &str = "shard-read.json";
 /// Long enough for any run; the load ends with the demo.
 const LOAD_SECONDS: u32 = 24 * 3600;
 
 /// Every process of the demo. They end when this is dropped.
 #[derive(Debug)]
-pub struct Stage {
+pub(crate) struct Stage {
     cluster: Cluster,
     prometheus: Prometheus,
     folder: PathBuf,
@@ -37,22 +40,36 @@ pub struct Stage {
 
 impl Stage {
     /// Starts everything but the policy.
-    pub async fn set(show: &Show, rate: f64) -> Result<Self> {
+    pub(crate) async fn set(show: &Show, rate: f64) -> Result<Self> {
         let folder = scratch("demo")?;
-        show.phase("Setting the stage", "etcd, kube-apiserver, Prometheus, the operator, 8 shards of 2 replicas, a front end");
+        show.phase(
+            "Setting the stage",
+            "etcd, kube-apiserver, Prometheus, the operator, 8 shards of 2 replicas, a front end",
+        );
         let cluster = ClusterOptions::new().start().await?;
         let kubectl = cluster.kubectl()?;
         install(&cluster, &kubectl).await?;
 
         let addresses = folder.join("shards.json");
-        let replicas = start("search-cluster", "replicas", &folder, &["replicas", "--addresses", text(&addresses)?])?;
+        let replicas = start(
+            "search-cluster",
+            "replicas",
+            &folder,
+            &["replicas", "--addresses", text(&addresses)?],
+        )?;
         let addresses = eventually("the replicas listen", Duration::from_secs(10), async || {
             Ok(serde_json::from_slice::<Value>(&fs::read(&addresses)?)?)
         })
         .await?;
-        let control = addresses["control"].as_str().context("the replicas wrote no control address")?.to_owned();
+        let control = addresses["control"]
+            .as_str()
+            .context("the replicas wrote no control address")?
+            .to_owned();
 
-        let client = cluster.admin().of_service_account(NAMESPACE, "front", folder.join("front.kubeconfig")).await?;
+        let client = cluster
+            .admin()
+            .of_service_account(NAMESPACE, "front", folder.join("front.kubeconfig"))
+            .await?;
         let front_end = format!("127.0.0.1:{}", free_port()?);
         let front = start(
             "search-cluster",
@@ -92,40 +109,67 @@ impl Stage {
                 &LOAD_SECONDS.to_string(),
             ],
         )?;
-        Ok(Self { cluster, prometheus, folder, front_end, control, metrics, _processes: vec![load, front, replicas, operator] })
+        Ok(Self {
+            cluster,
+            prometheus,
+            folder,
+            front_end,
+            control,
+            metrics,
+            _processes: vec![load, front, replicas, operator],
+        })
     }
 
     /// The cluster.
-    pub const fn cluster(&self) -> &Cluster {
+    pub(crate) const fn cluster(&self) -> &Cluster {
         &self.cluster
     }
 
     /// Where the front end exposes its metrics.
-    pub fn front_end_metrics(&self) -> String {
+    pub(crate) fn front_end_metrics(&self) -> String {
         format!("http://{}/metrics", self.front_end)
     }
 
     /// Where the replicas expose theirs.
-    pub fn replica_metrics(&self) -> String {
+    pub(crate) fn replica_metrics(&self) -> String {
         format!("http://{}/metrics", self.control)
     }
 
     /// Disturbs the replicas: `latency=1.3`, `bulk=120`.
-    pub async fn disturb(&self, how: &str) -> Result<()> {
-        let answer = reqwest::Client::new().post(format!("http://{}/control?{how}", self.control)).send().await?;
-        ensure!(answer.status().is_success(), "the replicas refuse {how}: {}", answer.text().await?);
+    pub(crate) async fn disturb(&self, how: &str) -> Result<()> {
+        let answer = reqwest::Client::new()
+            .post(format!("http://{}/control?{how}", self.control))
+            .send()
+            .await?;
+        ensure!(
+            answer.status().is_success(),
+            "the replicas refuse {how}: {}",
+            answer.text().await?
+        );
         Ok(())
     }
 
     /// What a person can open, and how.
-    pub fn ways_in(&self) -> Vec<(&'static str, String)> {
+    pub(crate) fn ways_in(&self) -> Vec<(&'static str, String)> {
         vec![
-            ("kubectl", format!("export KUBECONFIG={}", self.cluster.admin().kubeconfig().display())),
+            (
+                "kubectl",
+                format!(
+                    "export KUBECONFIG={}",
+                    self.cluster.admin().kubeconfig().display()
+                ),
+            ),
             ("", format!("kubectl get hp -n {NAMESPACE}")),
             ("Prometheus", self.prometheus.url()),
             ("operator", format!("http://{}/metrics", self.metrics)),
             ("search", format!("http://{}/search", self.front_end)),
-            ("disturb", format!("curl -X POST 'http://{}/control?latency=1.3&bulk=120'", self.control)),
+            (
+                "disturb",
+                format!(
+                    "curl -X POST 'http://{}/control?latency=1.3&bulk=120'",
+                    self.control
+                ),
+            ),
             ("logs", self.folder.display().to_string()),
         ]
     }
@@ -136,16 +180,36 @@ async fn install(cluster: &Cluster, kubectl: &Kubectl) -> Result<()> {
     for namespace in [OPERATOR_NAMESPACE, NAMESPACE] {
         kubectl.run(&["create", "namespace", namespace]).await?;
     }
-    for file in ["crds/hedgepolicies.hedgerow.dev.yaml", "charts/hedgerow/rbac.yaml", "examples/search-cluster/front-end.yaml"] {
-        kubectl.run(&["apply", "--server-side", "-f", text(&repository().join(file))?]).await?;
+    for file in [
+        "crds/hedgepolicies.hedgerow.dev.yaml",
+        "charts/hedgerow/rbac.yaml",
+        "examples/search-cluster/front-end.yaml",
+    ] {
+        kubectl
+            .run(&["apply", "--server-side", "-f", text(&repository().join(file))?])
+            .await?;
     }
-    kubectl.run(&["wait", "--for=condition=Established", "crd/hedgepolicies.hedgerow.dev"]).await?;
-    ensure!(cluster.admin().kubeconfig().exists(), "the cluster has no kubeconfig");
+    kubectl
+        .run(&[
+            "wait",
+            "--for=condition=Established",
+            "crd/hedgepolicies.hedgerow.dev",
+        ])
+        .await?;
+    ensure!(
+        cluster.admin().kubeconfig().exists(),
+        "the cluster has no kubeconfig"
+    );
     Ok(())
 }
 
 /// Starts the operator under its own ServiceAccount.
-async fn start_operator(cluster: &Cluster, prometheus: &Prometheus, folder: &Path, metrics: &str) -> Result<Process> {
+async fn start_operator(
+    cluster: &Cluster,
+    prometheus: &Prometheus,
+    folder: &Path,
+    metrics: &str,
+) -> Result<Process> {
     let account = cluster
         .admin()
         .of_service_account(OPERATOR_NAMESPACE, "hedgerow", folder.join("operator.kubeconfig"))
@@ -160,7 +224,10 @@ async fn start_operator(cluster: &Cluster, prometheus: &Prometheus, folder: &Pat
     });
     fs::write(&config, settings.to_string())?;
     let mut command = Command::new(program("hedgerow")?);
-    command.args(["run", "--log-format", "text", "--config"]).arg(&config).env("KUBECONFIG", account.kubeconfig());
+    command
+        .args(["run", "--log-format", "text", "--config"])
+        .arg(&config)
+        .env("KUBECONFIG", account.kubeconfig());
     let mut operator = Process::spawn("operator", &command, &folder.join("operator.log"))?;
     let ready = format!("http://{metrics}/readyz");
     eventually("the operator is ready", Duration::from_secs(20), async || {
@@ -181,10 +248,15 @@ fn start(binary: &str, name: &str, folder: &Path, arguments: &[&str]) -> Result<
 /// A program that was built together with this one.
 fn program(name: &str) -> Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name(name);
-    ensure!(path.exists(), "{} is not built: run the demo by `make demo`, which builds it", path.display());
+    ensure!(
+        path.exists(),
+        "{} is not built: run the demo by `make demo`, which builds it",
+        path.display()
+    );
     Ok(path)
 }
 
 fn text(path: &Path) -> Result<&str> {
-    path.to_str().with_context(|| format!("{} is not UTF-8", path.display()))
+    path.to_str()
+        .with_context(|| format!("{} is not UTF-8", path.display()))
 }

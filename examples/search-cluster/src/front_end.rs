@@ -32,7 +32,7 @@ use crate::replicas::Addresses;
 use crate::serve::{listen, serve, stopped};
 
 /// Says that a read is a hedge, so that a replica can count it.
-pub const HEDGE_HEADER: &str = "hedge";
+pub(crate) const HEDGE_HEADER: &str = "hedge";
 /// The target of the policy that this front end's calls belong to.
 const TARGET: &str = "shard-read";
 
@@ -40,7 +40,7 @@ const TARGET: &str = "shard-read";
 /// `shard_read_timeouts_total` (those cut at the deadline, which never enter the histogram), `search_queries_total`,
 /// `search_queries_missed_total` (with a section missing), and the counters of the Hedgerow client.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// The file of addresses that `replicas` wrote
     #[arg(long, value_name = "FILE")]
     shards: PathBuf,
@@ -95,11 +95,15 @@ struct Answer {
 }
 
 /// Serves until told to stop.
-pub async fn run(arguments: Arguments) -> Result<()> {
-    let text = std::fs::read(&arguments.shards)
-        .with_context(|| format!("cannot read {}: start `search-cluster replicas` first", arguments.shards.display()))?;
-    let addresses: Addresses =
-        serde_json::from_slice(&text).with_context(|| format!("{} is not a file of addresses", arguments.shards.display()))?;
+pub(crate) async fn run(arguments: Arguments) -> Result<()> {
+    let text = std::fs::read(&arguments.shards).with_context(|| {
+        format!(
+            "cannot read {}: start `search-cluster replicas` first",
+            arguments.shards.display()
+        )
+    })?;
+    let addresses: Addresses = serde_json::from_slice(&text)
+        .with_context(|| format!("{} is not a file of addresses", arguments.shards.display()))?;
     let metrics = Metrics::default();
     let hedger = hedger(&arguments, &metrics).await?;
     let front_end = FrontEnd::new(addresses, hedger, &metrics, arguments.index);
@@ -116,9 +120,12 @@ pub async fn run(arguments: Arguments) -> Result<()> {
 }
 
 async fn hedger(arguments: &Arguments, metrics: &Metrics) -> Result<Hedger> {
-    let builder = Hedger::builder(TARGET).metrics(metrics).deadline(Duration::from_millis(arguments.deadline_ms));
+    let builder = Hedger::builder(TARGET)
+        .metrics(metrics)
+        .deadline(Duration::from_millis(arguments.deadline_ms));
     if let Some(path) = &arguments.document {
-        let (Some(directory), Some(key)) = (path.parent(), path.file_name().and_then(|key| key.to_str())) else {
+        let (Some(directory), Some(key)) = (path.parent(), path.file_name().and_then(|key| key.to_str()))
+        else {
             bail!("--document must be DIRECTORY/KEY, is {}", path.display());
         };
         return Ok(builder.follow_directory(directory, key).await);
@@ -127,7 +134,9 @@ async fn hedger(arguments: &Arguments, metrics: &Metrics) -> Result<Hedger> {
         return Ok(builder.follow_feed().0);
     };
     let parts: Vec<_> = place.split('/').collect();
-    let [namespace, name, key] = parts[..] else { bail!("--config-map must be NAMESPACE/NAME/KEY, is {place}") };
+    let [namespace, name, key] = parts[..] else {
+        bail!("--config-map must be NAMESPACE/NAME/KEY, is {place}")
+    };
     let client = kubernetes(kubeconfig).await?;
     Ok(builder.follow_config_map(client, namespace, name, key))
 }
@@ -136,7 +145,8 @@ async fn kubernetes(kubeconfig: &std::path::Path) -> Result<kube::Client> {
     // One TLS provider for the process, installed before the first client; an error means that it is there.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let kubeconfig = kube::config::Kubeconfig::read_from(kubeconfig)?;
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default()).await?;
+    let config =
+        kube::Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default()).await?;
     Ok(kube::Client::try_from(config)?)
 }
 
@@ -147,13 +157,31 @@ impl FrontEnd {
         let reads = Family::<Index, Histogram>::new_with_constructor(|| Histogram::new(bounds()));
         let timeouts = Family::<Index, Counter>::default();
         let (queries, missed) = (Counter::default(), Counter::default());
-        registry.register("shard_read_duration_seconds", "Time of a shard call as its caller sees it", reads.clone());
-        registry.register("shard_read_timeouts", "Shard calls cut at the deadline", timeouts.clone());
+        registry.register(
+            "shard_read_duration_seconds",
+            "Time of a shard call as its caller sees it",
+            reads.clone(),
+        );
+        registry.register(
+            "shard_read_timeouts",
+            "Shard calls cut at the deadline",
+            timeouts.clone(),
+        );
         registry.register("search_queries", "Queries answered", queries.clone());
-        registry.register("search_queries_missed", "Queries answered with a section missing", missed.clone());
+        registry.register(
+            "search_queries_missed",
+            "Queries answered with a section missing",
+            missed.clone(),
+        );
         client_metrics.register(&mut registry);
-        let shards =
-            addresses.shards.into_iter().map(|replicas| Shard { replicas, next: AtomicUsize::new(0) }).collect();
+        let shards = addresses
+            .shards
+            .into_iter()
+            .map(|replicas| Shard {
+                replicas,
+                next: AtomicUsize::new(0),
+            })
+            .collect();
         Self {
             shards,
             hedger,
@@ -172,7 +200,13 @@ impl FrontEnd {
         let began = Instant::now();
         let first = shard.next.fetch_add(1, Relaxed);
         let replica = |attempt: Attempt| shard.replicas[(first + attempt.number) % shard.replicas.len()];
-        match self.hedger.call(shard.replicas.len(), |attempt| self.read(replica(attempt), attempt)).await {
+        match self
+            .hedger
+            .call(shard.replicas.len(), |attempt| {
+                self.read(replica(attempt), attempt)
+            })
+            .await
+        {
             Ok(()) => {
                 self.reads.observe(began.elapsed().as_secs_f64());
                 true
@@ -210,7 +244,11 @@ async fn search(State(front_end): State<Arc<FrontEnd>>) -> Json<Answer> {
     if sections < of {
         front_end.missed.inc();
     }
-    Json(Answer { sections, of, message: format!("{sections} of {of} sections") })
+    Json(Answer {
+        sections,
+        of,
+        message: format!("{sections} of {of} sections"),
+    })
 }
 
 async fn exposed(State(front_end): State<Arc<FrontEnd>>) -> Response {
@@ -230,6 +268,9 @@ mod tests {
     fn the_buckets_reach_beyond_the_deadline_of_a_second() {
         let bounds: Vec<f64> = bounds().collect();
         assert!(bounds.is_sorted() && bounds.first() == Some(&0.02));
-        assert!(bounds.last().is_some_and(|last| (1.0..1.5).contains(last)), "{bounds:?}");
+        assert!(
+            bounds.last().is_some_and(|last| (1.0..1.5).contains(last)),
+            "{bounds:?}"
+        );
     }
 }

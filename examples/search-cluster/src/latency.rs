@@ -7,18 +7,27 @@ use rand::{Rng, RngExt as _};
 /// Read latency at some quantiles, in seconds: the help desk's figures, with ends that make the curve whole.
 ///
 /// Two of its reads in a hundred take longer than a second, each replica for itself.
-const QUANTILES: [(f64, f64); 6] = [(0.0, 0.05), (0.5, 0.15), (0.95, 0.5), (0.98, 1.0), (0.99, 3.0), (1.0, 6.0)];
+const QUANTILES: [(f64, f64); 6] = [
+    (0.0, 0.05),
+    (0.5, 0.15),
+    (0.95, 0.5),
+    (0.98, 1.0),
+    (0.99, 3.0),
+    (1.0, 6.0),
+];
 
 /// The latency at quantile `u` in `[0, 1]`, in seconds: log-linear between the figures known.
-pub fn quantile(u: f64) -> f64 {
-    let above = QUANTILES.partition_point(|&(q, _)| q <= u).clamp(1, QUANTILES.len() - 1);
+pub(crate) fn quantile(u: f64) -> f64 {
+    let above = QUANTILES
+        .partition_point(|&(q, _)| q <= u)
+        .clamp(1, QUANTILES.len() - 1);
     let ((q0, t0), (q1, t1)) = (QUANTILES[above - 1], QUANTILES[above]);
     let share = ((u - q0) / (q1 - q0)).clamp(0.0, 1.0);
     t0 * (t1 / t0).powf(share)
 }
 
 /// Draws a latency `factor` times the help desk's.
-pub fn draw(random: &mut impl Rng, factor: f64) -> Duration {
+pub(crate) fn draw(random: &mut impl Rng, factor: f64) -> Duration {
     Duration::try_from_secs_f64(factor * quantile(random.random::<f64>())).unwrap_or_default()
 }
 
@@ -45,7 +54,9 @@ mod tests {
     #[test]
     fn two_reads_in_a_hundred_take_longer_than_a_second() {
         let mut random = rand::rng();
-        let late = (0..100_000).filter(|_| draw(&mut random, 1.0).as_secs_f64() > 1.0).count();
+        let late = (0..100_000)
+            .filter(|_| draw(&mut random, 1.0).as_secs_f64() > 1.0)
+            .count();
         // 2,000 expected, standard deviation 44.
         assert!((1_700..2_300).contains(&late), "{late}");
     }

@@ -17,7 +17,7 @@ use crate::serve::stopped;
 /// Sends queries at random moments (Poisson arrivals), without waiting for answers, for a bounded time. The front end
 /// counts what became of them.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// The front end's search
     #[arg(long)]
     url: Uri,
@@ -30,10 +30,13 @@ pub struct Arguments {
 }
 
 /// Sends until the time is over, or told to stop.
-pub async fn run(arguments: Arguments) -> Result<()> {
-    let gap = Exp::new(arguments.rate).ok().filter(|_| (0.01..=1000.0).contains(&arguments.rate));
+pub(crate) async fn run(arguments: Arguments) -> Result<()> {
+    let gap = Exp::new(arguments.rate)
+        .ok()
+        .filter(|_| (0.01..=1000.0).contains(&arguments.rate));
     let gap = gap.with_context(|| format!("--rate must be from 0.01 to 1000, is {}", arguments.rate))?;
-    let client: Client<HttpConnector, Empty<bytes::Bytes>> = Client::builder(TokioExecutor::new()).build_http();
+    let client: Client<HttpConnector, Empty<bytes::Bytes>> =
+        Client::builder(TokioExecutor::new()).build_http();
     let end = Instant::now() + Duration::from_secs(arguments.seconds);
     let sending = async {
         let mut next = Instant::now();

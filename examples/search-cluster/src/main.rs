@@ -43,7 +43,10 @@ const EXAMPLE: &str = "Try it without hedging:
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter()).init();
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_env_filter(filter())
+        .init();
     match Arguments::parse().command {
         Command::Replicas(arguments) => replicas::run(arguments).await,
         Command::FrontEnd(arguments) => front_end::run(arguments).await,

@@ -16,7 +16,7 @@ const BULK_JOB: Duration = Duration::from_millis(125);
 
 /// One replica: a queue of reads, and one of bulk jobs that yield to them.
 #[derive(Debug)]
-pub struct Replica {
+pub(crate) struct Replica {
     /// The shard it holds, and which of that shard's replicas it is.
     pub shard: usize,
     /// See `shard`.
@@ -46,7 +46,7 @@ impl Drop for Waiting<'_> {
 
 impl Replica {
     /// An idle replica.
-    pub fn new(shard: usize, replica: usize) -> Self {
+    pub(crate) fn new(shard: usize, replica: usize) -> Self {
         Self {
             shard,
             replica,
@@ -59,7 +59,7 @@ impl Replica {
     }
 
     /// Reads: waits for a slot, then as long as the disk takes, `factor` times the usual.
-    pub async fn read(&self, hedge: bool, factor: f64) {
+    pub(crate) async fn read(&self, hedge: bool, factor: f64) {
         self.reads.fetch_add(1, Relaxed);
         if hedge {
             self.hedges.fetch_add(1, Relaxed);
@@ -73,12 +73,12 @@ impl Replica {
     }
 
     /// Queues bulk jobs (a reindexing): they do not slow reads down, but show that the replica has no capacity to spare.
-    pub fn queue_bulk(&self, jobs: u64) {
+    pub(crate) fn queue_bulk(&self, jobs: u64) {
         self.bulk.fetch_add(jobs, Relaxed);
     }
 
     /// Works off bulk jobs, for ever.
-    pub async fn work_off_bulk(&self) {
+    pub(crate) async fn work_off_bulk(&self) {
         loop {
             sleep(BULK_JOB).await;
             // Only this task takes jobs away, so that there is still one when there was one.
@@ -89,12 +89,12 @@ impl Replica {
     }
 
     /// What waits: reads and bulk jobs.
-    pub fn queue_depth(&self) -> u64 {
+    pub(crate) fn queue_depth(&self) -> u64 {
         self.waiting.load(Relaxed) + self.bulk.load(Relaxed)
     }
 
     /// Its series, by metric name.
-    pub fn series(&self) -> BTreeMap<&'static str, u64> {
+    pub(crate) fn series(&self) -> BTreeMap<&'static str, u64> {
         BTreeMap::from([
             ("shard_queue_depth", self.queue_depth()),
             ("shard_reads_total", self.reads.load(Relaxed)),

@@ -21,7 +21,7 @@ use crate::serve::{listen, serve, stopped};
 /// `shard_reads_total`, `shard_hedged_reads_total`) and `POST /control?latency=1.3&bulk=120` (reads take 1.3 times as
 /// long; 120 bulk jobs are queued at each replica).
 #[derive(Debug, clap::Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Where to write the addresses, as JSON, once all listen
     #[arg(long, value_name = "FILE")]
     addresses: PathBuf,
@@ -38,7 +38,7 @@ pub struct Arguments {
 
 /// Where the replicas listen.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Addresses {
+pub(crate) struct Addresses {
     /// The listener to watch and disturb them.
     pub control: SocketAddr,
     /// The replicas of each shard.
@@ -69,31 +69,51 @@ struct One {
 }
 
 /// Serves until told to stop.
-pub async fn run(arguments: Arguments) -> Result<()> {
-    let place = |i: u16| (usize::from(i / arguments.replicas), usize::from(i % arguments.replicas));
+pub(crate) async fn run(arguments: Arguments) -> Result<()> {
+    let place = |i: u16| {
+        (
+            usize::from(i / arguments.replicas),
+            usize::from(i % arguments.replicas),
+        )
+    };
     let replicas: Vec<_> = (0..arguments.shards * arguments.replicas)
         .map(|i| Arc::new(Replica::new(place(i).0, place(i).1)))
         .collect();
-    let shared =
-        Arc::new(Shared { index: arguments.index, replicas: replicas.clone(), latency_thousandths: AtomicU64::new(1000) });
+    let shared = Arc::new(Shared {
+        index: arguments.index,
+        replicas: replicas.clone(),
+        latency_thousandths: AtomicU64::new(1000),
+    });
 
     let mut tasks = JoinSet::new();
     let mut shards = vec![Vec::new(); usize::from(arguments.shards)];
     for replica in replicas {
         let (listener, address) = listen(None).await?;
         shards[replica.shard].push(address);
-        let one = One { replica: Arc::clone(&replica), shared: Arc::clone(&shared) };
-        tasks.spawn(serve(listener, Router::new().route("/read", get(read)).with_state(one)));
+        let one = One {
+            replica: Arc::clone(&replica),
+            shared: Arc::clone(&shared),
+        };
+        tasks.spawn(serve(
+            listener,
+            Router::new().route("/read", get(read)).with_state(one),
+        ));
         tasks.spawn(async move {
             replica.work_off_bulk().await;
             Ok(())
         });
     }
     let (listener, control) = listen(None).await?;
-    let router = Router::new().route("/metrics", get(metrics)).route("/control", post(disturb)).with_state(shared);
+    let router = Router::new()
+        .route("/metrics", get(metrics))
+        .route("/control", post(disturb))
+        .with_state(shared);
     tasks.spawn(serve(listener, router));
 
-    write_whole(&arguments.addresses, &serde_json::to_vec_pretty(&Addresses { control, shards })?)?;
+    write_whole(
+        &arguments.addresses,
+        &serde_json::to_vec_pretty(&Addresses { control, shards })?,
+    )?;
     tokio::select! {
         stop = stopped() => stop,
         Some(ended) = tasks.join_next() => ended?,
@@ -110,16 +130,26 @@ fn write_whole(path: &std::path::Path, content: &[u8]) -> Result<()> {
 
 async fn read(State(one): State<One>, headers: HeaderMap) -> &'static str {
     let factor = one.shared.latency_thousandths.load(Relaxed) as f64 / 1000.0;
-    one.replica.read(headers.contains_key(crate::front_end::HEDGE_HEADER), factor).await;
+    one.replica
+        .read(headers.contains_key(crate::front_end::HEDGE_HEADER), factor)
+        .await;
     "section"
 }
 
-async fn disturb(State(shared): State<Arc<Shared>>, Query(wanted): Query<Disturbance>) -> Result<(), (StatusCode, String)> {
+async fn disturb(
+    State(shared): State<Arc<Shared>>,
+    Query(wanted): Query<Disturbance>,
+) -> Result<(), (StatusCode, String)> {
     if let Some(factor) = wanted.latency {
         if !(0.01..=100.0).contains(&factor) {
-            return Err((StatusCode::BAD_REQUEST, format!("latency must be from 0.01 to 100, is {factor}\n")));
+            return Err((
+                StatusCode::BAD_REQUEST,
+                format!("latency must be from 0.01 to 100, is {factor}\n"),
+            ));
         }
-        shared.latency_thousandths.store((factor * 1000.0).round() as u64, Relaxed);
+        shared
+            .latency_thousandths
+            .store((factor * 1000.0).round() as u64, Relaxed);
     }
     if let Some(jobs) = wanted.bulk {
         for replica in &shared.replicas {
@@ -131,9 +161,11 @@ async fn disturb(State(shared): State<Arc<Shared>>, Query(wanted): Query<Disturb
 
 async fn metrics(State(shared): State<Arc<Shared>>) -> String {
     let mut text = String::new();
-    for (name, kind) in
-        [("shard_queue_depth", "gauge"), ("shard_reads_total", "counter"), ("shard_hedged_reads_total", "counter")]
-    {
+    for (name, kind) in [
+        ("shard_queue_depth", "gauge"),
+        ("shard_reads_total", "counter"),
+        ("shard_hedged_reads_total", "counter"),
+    ] {
         let _ = writeln!(text, "# TYPE {name} {kind}");
         for replica in &shared.replicas {
             let value = replica.series().get(name).copied().unwrap_or_default();
