@@ -14,7 +14,7 @@ const HELD_ABOVE: f64 = 1.5;
 /// The hold band: hedge shares from `(1 - q) / BAND_BELOW` to `(1 - q) * BAND_ABOVE` leave the delay where it is.
 const BAND_BELOW: f64 = 1.5;
 const BAND_ABOVE: f64 = 1.25;
-/// A delay falls by at most this factor ...
+/// A delay falls by at most a fifth ...
 const FALL: f64 = 0.8;
 /// ... per so many seconds of new samples.
 const FALL_EVERY: Duration = Duration::from_secs(30);
@@ -143,7 +143,9 @@ pub(crate) fn proved_by_share(
     })
 }
 
-/// Moves the delay in force, if any, towards its target: up at once, down slowly, not at all within the hold band.
+/// Moves the delay in force, if any, to its target: up at once; not at all within the hold band; down as far as so few
+/// calls are sure of, once the new samples since its last move allow that whole way: so a fall is one document and not one
+/// per step, and noise does not send the delay down only to raise it again.
 ///
 /// A document that is `rewritten` anyway, as the budget ramps up, does not hold a longer delay: the first one was placed on
 /// few calls, and the band would keep their error for good.
@@ -167,26 +169,35 @@ pub(crate) fn place(
         let delay = delay_ms / 1e3;
         delay <= HELD_ABOVE * target.delay.max(target.at_most) && in_band(rules, survival, delay)
     };
-    let resting = |delay_ms: f64, limited_by: LimitedBy| Placed {
-        delay_ms,
+    let resting = |limited_by| Placed {
+        delay_ms: in_force_ms,
         limited_by: Some(limited_by),
     };
-    if in_force_ms.total_cmp(&goal_ms).is_eq() {
+    let lowest_ms = in_force_ms * fall(new_samples);
+    if in_force_ms.total_cmp(&goal_ms).is_eq() || (rewritten && (lowest_ms..in_force_ms).contains(&goal_ms)) {
         return at_goal;
     }
-    if holds(in_force_ms) && !(rewritten && goal_ms < in_force_ms) {
-        return resting(in_force_ms, LimitedBy::HoldBand);
+    if holds(in_force_ms) {
+        return resting(LimitedBy::HoldBand);
     }
     if goal_ms > in_force_ms {
         return at_goal;
     }
-    let fallen_ms = bounded_ms(rules, in_force_ms * fall(new_samples) / 1e3);
-    if fallen_ms <= goal_ms {
-        at_goal
-    } else if holds(fallen_ms) {
-        resting(fallen_ms, LimitedBy::HoldBand)
+    let sure_ms = match target.limited_by {
+        None => bounded_ms(rules, target.at_most).max(goal_ms),
+        Some(_) => goal_ms,
+    };
+    if sure_ms >= in_force_ms {
+        resting(LimitedBy::HoldBand)
+    } else if lowest_ms > sure_ms {
+        resting(LimitedBy::FallRate)
+    } else if sure_ms > goal_ms {
+        Placed {
+            delay_ms: sure_ms,
+            limited_by: Some(LimitedBy::HoldBand),
+        }
     } else {
-        resting(fallen_ms, LimitedBy::FallRate)
+        at_goal
     }
 }
 
