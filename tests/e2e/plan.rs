@@ -233,7 +233,7 @@ async fn bad_input_is_refused_alike_by_the_server_and_by_plan() {
         match by_server {
             Ok(()) => complaints.push(format!("{field}: the server accepts it")),
             Err(message) if !message.contains(field) => {
-                complaints.push(format!("{field}: the server says {message}"))
+                complaints.push(format!("{field}: the server says {message}"));
             }
             Err(_) => {}
         }
