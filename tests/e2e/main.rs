@@ -7,5 +7,20 @@
     reason = "all of it is tests, helpers included"
 )]
 
+mod cost;
+mod crd;
 mod frame;
+mod outage;
+mod ownership;
+mod plan;
+mod poison;
+mod policy;
+mod quiet;
+mod reading;
+mod restart;
+mod scene;
+mod service;
 mod shared;
+mod stop;
+mod tuning;
+mod unknown;

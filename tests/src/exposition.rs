@@ -140,11 +140,20 @@ impl Series {
 impl Histogram {
     /// Counts `times` observations of `value`.
     pub fn observe(&self, value: f64, times: f64) {
+        self.observe_each(&[value], times);
+    }
+
+    /// Counts `times` observations of each of `values`, all at once for a scrape.
+    pub fn observe_each(&self, values: &[f64], times: f64) {
+        let mut metrics = self.count.metrics.lock();
+        let mut add =
+            |series: &Series, value: f64| *metrics.entry(series.key()).or_default() += value * times;
         for (bound, bucket) in self.bounds.iter().zip(&self.buckets) {
-            bucket.add(if value <= *bound { times } else { 0.0 });
+            let within: f64 = values.iter().filter(|value| *value <= bound).map(|_| 1.0).sum();
+            add(bucket, within);
         }
-        self.count.add(times);
-        self.sum.add(value * times);
+        add(&self.count, values.iter().map(|_| 1.0).sum());
+        add(&self.sum, values.iter().sum());
     }
 }
 

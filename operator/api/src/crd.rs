@@ -104,7 +104,7 @@ fn limit_conditions(status: &mut JSONSchemaProps) {
                     ["True", "False", "Unknown"]
                         .map(|value| JSON(json!(value)))
                         .into(),
-                )
+                );
             }
             "type" => property.max_length = Some(316),
             "reason" => (property.min_length, property.max_length) = (Some(1), Some(1024)),

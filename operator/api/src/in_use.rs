@@ -104,8 +104,7 @@ impl Signal {
     pub fn on_below_in_use(&self) -> Result<Option<f64>, NotADecimal> {
         match (&self.on_below, &self.off_above) {
             (Some(on_below), _) => on_below.parse().map(Some),
-            // Multiplied first, so that lines such as 0.01 give 0.007 and not 0.006999999999999999.
-            (None, Some(off_above)) => Ok(Some(off_above.parse()? * 7.0 / 10.0)),
+            (None, Some(off_above)) => Ok(Some(0.7 * off_above.parse()?)),
             (None, None) => Ok(None),
         }
     }

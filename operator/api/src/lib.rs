@@ -4,11 +4,13 @@
 //!   `kubectl explain` prints, and [`crd`] is generated from them.
 //! - [`validate`] checks at run time what the schema checks on admission, since an object may be older than the schema or come
 //!   from a file.
+//! - [`decode_spec`] reads a spec from a file, as strictly as `kubectl apply` does.
 //! - Methods ending in `_in_use` say the value that holds where a policy leaves it unsaid.
 //! - [`names`] holds labels, annotations and other names that are an interface.
 
 mod condition;
 mod crd;
+mod decode;
 mod in_use;
 mod limits;
 pub mod names;
@@ -24,6 +26,7 @@ mod validate;
 
 pub use condition::{ConditionReason, ConditionType, OutputState, ReadingState, TargetState};
 pub use crd::{crd, crd_yaml};
+pub use decode::decode_spec;
 pub use spec::{
     Budget, Counter, Delay, Format, HedgePolicy, HedgePolicySpec, Labels, Latency, Measures, Mode, Operator,
     Output, PerClient, PublishedTarget, Requirement, Saturation, Signal, Target, Unit, Witness,

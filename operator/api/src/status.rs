@@ -76,31 +76,31 @@ pub struct TargetStatus {
     pub name: String,
 
     /// Whether it is hedged: Hedging, Ramping (at a part of its budget) or NotHedging.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
 
     /// Why: one word out of a fixed list. Example: Saturated.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 
     /// Why, with the numbers, and what it waits for.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 
     /// The revision of what clients are told; rises by one with each change.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
 
     /// The hedge delay.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<DelayStatus>,
 
     /// What hedging may cost now.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<BudgetStatus>,
 
     /// What hedging does to the calls and to the user's query, assuming that attempts are independent.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub effect: Option<EffectStatus>,
 
     /// The saturation signals, each with its line and what it waits for, as they were when the decision was written.
@@ -109,11 +109,11 @@ pub struct TargetStatus {
     pub signals: Vec<SignalStatus>,
 
     /// The latency as it was when the decision was written. Live values are in the operator's metrics.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub readings: Option<ReadingsStatus>,
 
     /// The values that the spec leaves unsaid, as they are used.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub in_use: Option<InUseStatus>,
 
     /// The last 10 changes, newest first.
@@ -181,35 +181,35 @@ pub struct SignalStatus {
     pub name: String,
 
     /// What it says: Fresh or Unknown.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
 
     /// Why it is unknown: one word out of a fixed list. Example: MetricNotFound.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 
     /// Why, for people; or what it waits for. Example: queue 38, back at 35.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 
     /// Whether it turns hedging off.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub saturated: Option<bool>,
 
     /// The value that was compared with the line.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
 
     /// Hedging goes off above it.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub off_above: Option<String>,
 
     /// Hedging may come back under it.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub on_below: Option<String>,
 
     /// Unknown since.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown_since: Option<Time>,
 }
 
@@ -218,39 +218,39 @@ pub struct SignalStatus {
 #[serde(rename_all = "camelCase")]
 pub struct ReadingsStatus {
     /// When it was read.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<Time>,
 
     /// What it says: Fresh or Unknown.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
 
     /// Why it is unknown: one word out of a fixed list. Example: TooFewSamples.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 
     /// Why it is unknown, for people.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 
     /// Calls in the window.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub samples: Option<i64>,
 
     /// The window that was read; a quiet service's is wider than asked for.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<String>,
 
     /// The median.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub p50: Option<String>,
 
     /// The 95th percentile.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub p95: Option<String>,
 
     /// The 99th percentile, as hedged: what callers see with hedging as it is.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub p99: Option<String>,
 }
 
@@ -280,23 +280,23 @@ pub struct InUseStatus {
 #[serde(rename_all = "camelCase")]
 pub struct Change {
     /// When.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<Time>,
 
     /// What clients were told before. Example: 512ms, 10%.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
 
     /// What clients are told since. Example: off.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
 
     /// Why: one word out of a fixed list. Example: Saturated.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 
     /// Why, with the numbers.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
@@ -311,15 +311,15 @@ pub struct OutputStatus {
     pub key: String,
 
     /// Whether the document is written: Published, Pending or Refused.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
 
     /// The revision of the document that is written.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
 
     /// Why it is not written, and what to do.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 

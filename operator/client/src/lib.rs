@@ -1,1 +1,58 @@
-//! skeleton
+//! Follows a Hedgerow document and hedges within its rules.
+//!
+//! A [`Hedger`] reads the document that the Hedgerow operator writes for one kind of call, from a mounted ConfigMap or
+//! (feature `kube`) through the Kubernetes API, and follows its changes. [`Hedger::call`] sends the primary attempt, and
+//! when that has not answered within the document's delay, a hedge to another replica. The first success wins.
+//!
+//! ```
+//! # use hedgerow_client::{Hedger, Metrics};
+//! # use std::{convert::Infallible, time::Duration};
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let metrics = Metrics::default();
+//! metrics.register(&mut prometheus_client::registry::Registry::default());
+//!
+//! let hedger = Hedger::builder("shard-read")
+//!     .metrics(&metrics)
+//!     .deadline(Duration::from_secs(1))
+//!     .follow_directory("/etc/hedging", "shard-read.json")
+//!     .await;
+//!
+//! let replicas = ["10.0.0.1:80", "10.0.0.2:80"];
+//! let read = |address: &'static str| async move { Ok::<_, Infallible>(format!("read from {address}")) };
+//!
+//! let answer = hedger.call(replicas.len(), |attempt| read(replicas[attempt.number])).await;
+//! assert_eq!(answer, Ok("read from 10.0.0.1:80".to_owned()));
+//! # }
+//! ```
+//!
+//! With Tower, a [`HedgeLayer`] makes one service of the services of several replicas.
+//!
+//! # When it does not hedge
+//!
+//! Always when in doubt. A document that is missing, unreadable, malformed, of a newer major version or past its
+//! `validUntil` means no hedging at once; the calls themselves go on. Beyond that a hedge is skipped, never queued, and
+//! counted by its reason when
+//! - `budget`: the token bucket is empty. It starts empty and gains `percent`/100 per call and `minPerSecond` per second;
+//!   what it holds is bounded by the burst or the last second's share, so that a quiet hour cannot pay for a storm;
+//! - `concurrency`: `maxConcurrent` hedges of this process are in flight;
+//! - `deadline`: less than `minRemainingMs` of the deadline is left, so that the hedge could hardly answer in time;
+//! - `replicas`: every replica has an attempt of this call already.
+//!
+//! Hedge only calls that are safe to run twice.
+
+#[cfg(feature = "kube")]
+mod api;
+mod bucket;
+mod call;
+mod directory;
+mod document;
+mod hedger;
+mod metrics;
+mod service;
+
+pub use call::{Attempt, CallError};
+pub use hedger::{Feed, Hedger, HedgerBuilder};
+pub use hedgerow_config::{DocumentError, NativeDocument};
+pub use metrics::Metrics;
+pub use service::{HedgeLayer, HedgedService};

@@ -11,6 +11,7 @@ mod validity;
 mod wire;
 
 pub use error::DocumentError;
+pub use hedgerow_tuner::Timestamp;
 pub use native::{Budget, Identity, Limits, NativeDocument, Terms};
 pub use validity::Validity;
 pub use wire::{API_VERSION, json_schema};

@@ -4,9 +4,33 @@
 //! a limit on concurrency, takes the answers apart, and classifies everything that can go wrong. PromQL is built here and
 //! nowhere else, from structured fields, with escaping.
 
+mod alerts;
+mod answer;
+mod backoff;
+mod classify;
+mod clauses;
+mod clock;
+mod credentials;
+mod culprits;
+mod failure;
+mod freshness;
+mod group;
+mod halving;
+mod http;
+mod intervals;
+mod latency;
+mod layout;
+mod measure;
+mod plan;
+mod presence;
+mod promql;
 mod query;
+mod question;
+mod round;
 mod settings;
+mod signal;
 mod source;
+mod stats;
 
 pub use query::{
     Counter, LatencyQuery, Operator, Requirement, Selector, SignalKind, SignalQuery, TargetQuery, Unit,
@@ -14,3 +38,4 @@ pub use query::{
 };
 pub use settings::{Authentication, SourceSettings};
 pub use source::{Source, SourceError, TargetReadings};
+pub use stats::SourceStats;

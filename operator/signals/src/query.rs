@@ -75,6 +75,17 @@ pub enum SignalKind {
     },
 }
 
+impl SignalKind {
+    /// The name of the metric or alert.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Gauge { metric, .. } => metric,
+            Self::Rate { of, .. } => &of.metric,
+            Self::Alert { name } => name,
+        }
+    }
+}
+
 /// A counter: absent without a witness is unknown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Counter {

@@ -1,31 +1,268 @@
 //! The rules, in their order of precedence.
 
-use crate::{Decision, Effect, LatencyView, Memory, Orders, Readings, Reason, Rules, SwitchState, Timestamp};
+use std::time::Duration;
+
+use crate::delay::{place, rounded_up};
+use crate::effect::effect;
+use crate::fitness::{note_latency, unfit};
+use crate::latency::{self, Estimate};
+use crate::memory::Memory;
+use crate::saturation::Saturation;
+use crate::switch::{Inputs, Phase};
+use crate::told::Told;
+use crate::{Decision, Hedging, LimitedBy, Mode, Orders, Readings, Reason, Rules, Timestamp};
 
 /// Decides for one target.
 ///
-/// Total: no input panics. The memory returned replaces the one passed in.
-pub fn decide(rules: &Rules, memory: &Memory, _readings: &Readings, now: Timestamp) -> (Decision, Memory) {
+/// Total: no input panics. The memory returned replaces the one passed in; deciding again on the same input with it
+/// changes nothing. With an empty memory hedging starts, through the ramp, as soon as every reading is known and good.
+pub fn decide(rules: &Rules, memory: &Memory, readings: &Readings, now: Timestamp) -> (Decision, Memory) {
+    run(rules, memory, readings, now, Start::Ramp)
+}
+
+/// Decides for one target from an empty memory, and shows one that may hedge as it is after the ramp: what `plan` tells.
+pub fn decide_settled(rules: &Rules, readings: &Readings, now: Timestamp) -> Decision {
+    run(rules, &Memory::default(), readings, now, Start::Settled).0
+}
+
+/// How hedging comes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Start {
+    /// With a part of the budget.
+    Ramp,
+    /// With all of it at once, to show what will be.
+    Settled,
+}
+
+fn run(
+    rules: &Rules,
+    memory: &Memory,
+    readings: &Readings,
+    now: Timestamp,
+    start: Start,
+) -> (Decision, Memory) {
+    let mut memory = memory.sane(now);
+    memory.written = now;
+    let before = memory.phase.unwrap_or(Phase::first(now));
+    let before = after_observing(rules.mode, before, &mut memory, now);
+
+    let saturation = Saturation::read(rules, readings, &mut memory, now);
+    let halted = halted(rules, readings, &saturation);
+    // A delay that is on its way out is no argument.
+    let in_force_ms = in_force(&memory)
+        .filter(|_| halted.is_none())
+        .map(|hedging| hedging.delay_ms);
+    let sight = latency::read(rules, readings.latency.as_ref(), in_force_ms, &mut memory, now);
+    let traffic_is_back = note_latency(rules, &sight, in_force_ms, &mut memory, now);
+    let blocker = halted.or_else(|| unfit(&memory));
+
+    let inputs = Inputs {
+        blocked: blocker.is_some(),
+        saturated: saturation.is_above(),
+        not_back: saturation.is_not_back(),
+        signals_known: saturation.is_known(),
+        latency_known: sight.finding.is_ok(),
+        were_hedging: memory
+            .orders
+            .as_ref()
+            .is_some_and(|orders| orders.hedging.is_some()),
+    };
+    let (mut phase, doublings) = before.next(inputs, memory.doublings, &rules.switch, rules.propagation, now);
+    if traffic_is_back && before.is_on() && phase.is_on() {
+        phase = Phase::restarted(now);
+    }
+    if start == Start::Settled && phase.is_on() {
+        phase = Phase::Full { since: now };
+    }
+    (memory.phase, memory.doublings) = (Some(phase), doublings);
+
+    let estimate = sight.finding.as_ref().ok();
+    let hedging = hedging(rules, estimate, &memory, phase, before.share() < phase.share());
+    let reason = reason(rules.mode, blocker, phase, estimate.is_some());
+    let orders = match hedging {
+        Some((hedging, _)) if rules.mode == Mode::Enforce => Orders {
+            hedging: Some(hedging),
+            reason: if phase.share() < 1.0 {
+                Reason::Ramping
+            } else {
+                Reason::Tuned
+            },
+        },
+        _ if rules.mode == Mode::Observe && reason != Reason::Stopped => Orders {
+            hedging: None,
+            reason: Reason::Observing,
+        },
+        _ => Orders {
+            hedging: None,
+            reason,
+        },
+    };
+    note_orders(rules, &orders, estimate, &mut memory, now);
+
+    let until = phase.until(memory.doublings, &rules.switch, rules.propagation);
+    let waits = blocker.is_some() || inputs.not_back || !inputs.signals_known || !inputs.latency_known;
+    let told = Told {
+        rules,
+        readings,
+        saturation: &saturation,
+        sight: &sight,
+        until,
+        now,
+    };
     let decision = Decision {
         revision: memory.revision,
-        orders: Orders {
-            hedging: None,
-            reason: Reason::WarmingUp,
-        },
-        reason: Reason::WarmingUp,
-        message: String::new(),
-        recommended_ms: None,
-        limited_by: None,
-        low_confidence: None,
-        latency: LatencyView::default(),
-        signals: Vec::new(),
-        switch: SwitchState::Open {
-            since: now,
-            until: None,
-        },
-        effect: Effect::default(),
-        windows_wanted: vec![rules.windows.window],
-        wants_wider: false,
+        message: told.message(reason),
+        reason,
+        recommended_ms: estimate
+            .map(|estimate| estimate.target.recommended * 1e3)
+            .filter(|ms| ms.is_finite()),
+        limited_by: hedging
+            .and_then(|(_, limited_by)| limited_by)
+            .or(rules.budget.limited_by_source.then_some(LimitedBy::Source)),
+        switch: phase.told(until, waits),
+        effect: effect(rules, estimate, hedging.map(|(hedging, _)| hedging).as_ref()),
+        signals: saturation.views(phase.is_saturated()),
+        low_confidence: sight.low_confidence,
+        latency: sight.view,
+        windows_wanted: sight.wanted,
+        wants_wider: sight.wants_wider,
+        orders,
     };
-    (decision, memory.clone())
+    (decision, memory)
+}
+
+/// Notes when `Observe` begins. When it ends, clients have been off since then, whatever the phase would have been.
+fn after_observing(mode: Mode, phase: Phase, memory: &mut Memory, now: Timestamp) -> Phase {
+    if mode == Mode::Observe {
+        memory.observing_since.get_or_insert(now);
+        return phase;
+    }
+    match memory.observing_since.take() {
+        Some(since) if phase.is_on() => Phase::cooling(since),
+        _ => phase,
+    }
+}
+
+/// What turns hedging off whatever latency says, by precedence.
+fn halted(rules: &Rules, readings: &Readings, saturation: &Saturation) -> Option<Reason> {
+    if readings.stop.is_some() || rules.mode == Mode::Disabled {
+        Some(Reason::Stopped)
+    } else if rules.fault().is_some() {
+        Some(Reason::Invalid)
+    } else if saturation.is_above() {
+        Some(Reason::Saturated)
+    } else if saturation.is_blind() {
+        Some(Reason::SaturationUnknown)
+    } else {
+        None
+    }
+}
+
+/// The decision's reason.
+fn reason(mode: Mode, blocker: Option<Reason>, phase: Phase, latency_known: bool) -> Reason {
+    match (blocker, phase) {
+        (Some(Reason::LatencyUnknown), phase) if phase.is_first() => Reason::WarmingUp,
+        (Some(reason @ (Reason::Stopped | Reason::Invalid | Reason::Saturated)), _) => reason,
+        (_, phase) if phase.is_saturated() => Reason::Saturated,
+        (Some(reason), _) => reason,
+        (None, Phase::Off { first: true, .. }) => Reason::WarmingUp,
+        (None, Phase::Off { .. }) => Reason::CoolingDown,
+        (None, _) if mode == Mode::Observe => Reason::Observing,
+        (None, _) if !latency_known => Reason::Held,
+        (None, Phase::Ramping { .. }) => Reason::Ramping,
+        (None, Phase::Full { .. }) => Reason::Tuned,
+    }
+}
+
+/// How clients hedge now, and what keeps the delay from the percentile; `None` when off.
+fn hedging(
+    rules: &Rules,
+    estimate: Option<&Estimate>,
+    memory: &Memory,
+    phase: Phase,
+    rewritten: bool,
+) -> Option<(Hedging, Option<LimitedBy>)> {
+    if !phase.is_on() {
+        return None;
+    }
+    // In `Observe` nothing is ramped, and what is shown is what hedging would cost and do in full.
+    let share = if rules.mode == Mode::Observe {
+        1.0
+    } else {
+        phase.share()
+    };
+    let percent = short(rules.budget.percent * share);
+    let min_per_second = short(rules.budget.min_per_second * share);
+    let in_force = in_force(memory);
+    let Some(estimate) = estimate else {
+        return in_force.map(|held| {
+            (
+                Hedging {
+                    percent,
+                    min_per_second,
+                    ..held
+                },
+                None,
+            )
+        });
+    };
+    let new_samples = Duration::from_millis(memory.samples.covered_ms);
+    let in_force_ms = in_force.map(|hedging| hedging.delay_ms);
+    let placed = place(
+        rules,
+        &estimate.attempt,
+        &estimate.target,
+        in_force_ms,
+        new_samples,
+        rewritten,
+    );
+    let p50_ms = rounded_up(estimate.p50 * 1e3);
+    let min_remaining_ms = match in_force {
+        // It follows the delay, and otherwise only a median that is another one: a document is not rewritten for noise.
+        Some(held) if held.delay_ms.total_cmp(&placed.delay_ms).is_eq() => {
+            let still = p50_ms < 1.5 * held.min_remaining_ms && p50_ms >= 0.5 * held.min_remaining_ms;
+            if still { held.min_remaining_ms } else { p50_ms }
+        }
+        _ => p50_ms,
+    };
+    let hedging = Hedging {
+        delay_ms: placed.delay_ms,
+        min_remaining_ms,
+        percent,
+        min_per_second,
+    };
+    Some((hedging, placed.limited_by))
+}
+
+/// With the eight decimals that a quarter of a policy's number can need: more would not outlive being written and read.
+fn short(number: f64) -> f64 {
+    (number * 1e8).round() / 1e8
+}
+
+/// Remembers what clients are told, and counts it as a revision when it is another thing than before.
+fn note_orders(
+    rules: &Rules,
+    orders: &Orders,
+    estimate: Option<&Estimate>,
+    memory: &mut Memory,
+    now: Timestamp,
+) {
+    let delay = |hedging: Option<Hedging>| hedging.map(|hedging| hedging.delay_ms.to_bits());
+    if estimate.is_some() && delay(orders.hedging) != delay(in_force(memory)) {
+        memory.samples.covered_ms = 0;
+    }
+    if memory.orders.as_ref() != Some(orders) {
+        memory.revision = memory.revision.saturating_add(1);
+        memory.orders = Some(orders.clone());
+    }
+    let longest = rules
+        .windows
+        .max_window
+        .max(rules.windows.window)
+        .saturating_add(rules.propagation);
+    memory.history.note(orders.hedging, now, longest);
+}
+
+fn in_force(memory: &Memory) -> Option<Hedging> {
+    memory.orders.as_ref().and_then(|orders| orders.hedging)
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Latency, LimitedBy, Reason, Timestamp, Unknown};
 
 /// The decision for one target.
@@ -36,16 +38,19 @@ pub struct Decision {
 }
 
 /// What clients are told: the content of a document.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Orders {
     /// Off, or on with what.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hedging: Option<Hedging>,
     /// `Tuned` or `Ramping` when on; the reason of the decision when off.
     pub reason: Reason,
 }
 
 /// How clients hedge.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Hedging {
     /// The hedge delay in milliseconds, above zero.
     pub delay_ms: f64,
@@ -119,12 +124,24 @@ pub enum SwitchState {
 /// What hedging does. Shares are in `[0, 1]`; what cannot be identified is `None`. All of it assumes independent attempts.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Effect {
-    /// Hedges per call at the applied delay and budget.
+    /// Hedges per call at the applied delay and budget; 0 while off; with `mode: Observe` what full hedging would cost.
     pub hedge_share: Option<f64>,
     /// Share of user queries that miss the deadline without hedging.
     pub miss_share_unhedged: Option<f64>,
-    /// Share of user queries that miss the deadline as hedged.
+    /// Share of user queries that miss the deadline as hedged: measured once the whole window is hedged, predicted before.
     pub miss_share_hedged: Option<f64>,
+}
+
+impl Hedging {
+    /// Whether every number is one that hedging can have.
+    pub(crate) fn is_sane(&self) -> bool {
+        let positive = |number: f64| number.is_finite() && number > 0.0;
+        positive(self.delay_ms)
+            && positive(self.min_remaining_ms)
+            && positive(self.percent)
+            && self.min_per_second.is_finite()
+            && self.min_per_second >= 0.0
+    }
 }
 
 impl LatencyView {

@@ -6,19 +6,33 @@
 //! The safe direction is a longer delay, a smaller budget, off. Unknown is never zero, and in doubt a decision moves
 //! only in the safe direction.
 
+mod binomial;
 mod decide;
 mod decision;
+mod delay;
 mod distribution;
+mod effect;
+mod fitness;
+mod history;
+mod latency;
 mod memory;
+mod messages;
+mod quantile;
 mod reading;
 mod reason;
 mod rules;
+mod saturation;
+mod survival;
+mod switch;
 mod time;
+mod told;
+mod windows;
 
-pub use decide::decide;
+pub use decide::{decide, decide_settled};
 pub use decision::{Decision, Effect, Hedging, LatencyView, Orders, SignalView, SwitchState};
 pub use distribution::Histogram;
 pub use memory::Memory;
+pub use quantile::Quantile;
 pub use reading::{Alert, Latency, Readings, Signal, SignalValue, Stop, Unknown, WindowReading};
 pub use reason::{LimitedBy, Reason, UnknownReason};
 pub use rules::{Budget, Delay, Line, Mode, Rules, SignalRules, SwitchRules, Windows};

@@ -38,8 +38,6 @@ names! {
         Saturated,
         /// A saturation signal has been unknown for longer than `maxUnknown`.
         SaturationUnknown,
-        /// The signals are good again; the cooldown has not run out.
-        CoolingDown,
         /// Latency has been unknown for longer than `maxStaleness`, or is proved longer than the delay.
         LatencyUnknown,
         /// There has been no usable reading yet.
@@ -50,6 +48,8 @@ names! {
         NoTimeToHedge,
         /// Hedges do not win.
         NoBenefit,
+        /// Nothing keeps hedging off any more; the cooldown has not run out, or a reading is missing.
+        CoolingDown,
         /// Latency is unknown; the last good delay is held.
         Held,
         /// Hedging is coming back at a part of its budget.

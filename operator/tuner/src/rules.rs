@@ -118,3 +118,31 @@ pub enum Line {
     /// An alert that fires.
     Alert,
 }
+
+impl Rules {
+    /// What makes these rules impossible to decide by, if anything. A policy that was accepted has no such fault.
+    pub(crate) fn fault(&self) -> Option<&'static str> {
+        let positive = |number: f64| number.is_finite() && number > 0.0;
+        let lines_hold = self.switch.signals.iter().all(|signal| match signal.line {
+            Line::Value {
+                off_above, on_below, ..
+            } => off_above.is_finite() && on_below.is_finite(),
+            Line::Alert => true,
+        });
+        if !(self.delay.quantile > 0.0 && self.delay.quantile < 1.0) {
+            Some("the percentile is not between 0 and 100")
+        } else if self.delay.min > self.delay.max {
+            Some("delay.min is above delay.max")
+        } else if self.delay.max.is_zero() {
+            Some("delay.max is zero")
+        } else if !positive(self.budget.percent) || self.budget.percent > 100.0 {
+            Some("budget.percent is not above 0 and at most 100")
+        } else if !(self.budget.min_per_second.is_finite() && self.budget.min_per_second >= 0.0) {
+            Some("budget.perClient.minPerSecond is not a number from 0 up")
+        } else if !lines_hold {
+            Some("a saturation signal's line is not a number")
+        } else {
+            None
+        }
+    }
+}

@@ -4,12 +4,14 @@ use std::fmt::Debug;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::Result;
+use http::Request;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1 as core;
 use kube::api::ObjectMeta;
 use kube::{Api, Client, Resource};
+use serde_json::Value;
 
-use crate::{Cluster, Kubectl, Output};
+use crate::{Cluster, Kubectl};
 
 /// A namespace, and its administrator's view of it.
 #[derive(Clone)]
@@ -74,13 +76,24 @@ impl Namespace {
             .await
     }
 
-    /// Asks the API server, without storing anything, whether it accepts a manifest.
+    /// Asks the API server, without storing anything, whether it would create a `HedgePolicy`, unknown fields refused.
     ///
     /// # Errors
-    /// When kubectl cannot be run at all.
-    pub async fn try_apply(&self, manifest: &str) -> Result<Output> {
-        let arguments = ["--namespace", &self.name, "create", "--dry-run=server", "-f", "-"];
-        self.kubectl.output(&arguments, manifest).await
+    /// The message that refuses it.
+    pub async fn try_create(&self, policy: Value) -> Result<(), String> {
+        let uri = format!(
+            "/apis/hedgerow.dev/v1alpha1/namespaces/{}/hedgepolicies?dryRun=All&fieldValidation=Strict",
+            self.name
+        );
+        let request = Request::post(uri)
+            .header("content-type", "application/json")
+            .body(policy.to_string().into_bytes())
+            .map_err(|error| error.to_string())?;
+        match self.client.request::<Value>(request).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) => Err(status.message),
+            Err(error) => Err(error.to_string()),
+        }
     }
 }
 

@@ -30,6 +30,7 @@ pub struct Latency {
     /// The unit of the histogram: Seconds, Milliseconds or Microseconds. Unset: what the name of the metric ends in
     /// (_seconds, _milliseconds, _microseconds, _ms, _us or _usec); must be set when it ends in none of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Unit")] // the schema of an optional enum would take the description of the enum
     pub unit: Option<Unit>,
 
     /// What one observation of the histogram is. LogicalCall: one call as the caller sees it, whichever attempt answered.

@@ -37,43 +37,13 @@ use crate::{limits, rules};
     derive = "PartialEq",
     doc = "A HedgePolicy keeps request hedging tuned and safe: it names the calls that are hedged, the latency and \
            saturation metrics to read, and the ConfigMaps through which the clients are told when to hedge and when not to.",
-    printcolumn(
-        name = "Mode",
-        type_ = "string",
-        json_path = ".spec.mode",
-        description = "Whether decisions reach clients"
-    ),
-    printcolumn(
-        name = "Hedging",
-        type_ = "string",
-        json_path = ".status.summary.hedging",
-        description = "Targets that are hedged now, of all"
-    ),
-    printcolumn(
-        name = "Delay",
-        type_ = "string",
-        json_path = ".status.summary.delay",
-        description = "The hedge delay, or its range over the targets"
-    ),
-    printcolumn(
-        name = "Budget",
-        type_ = "string",
-        json_path = ".status.summary.budget",
-        description = "Hedges per 100 calls, or their range over the targets"
-    ),
-    printcolumn(
-        name = "Reason",
-        type_ = "string",
-        json_path = ".status.summary.reason",
-        description = "Why hedging is as it is"
-    ),
-    printcolumn(
-        name = "Ready",
-        type_ = "string",
-        json_path = r#".status.conditions[?(@.type=="Ready")].status"#,
-        description = "Whether the policy is accepted and its documents are written"
-    ),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn = r#"{ "name": "Mode", "type": "string", "jsonPath": ".spec.mode", "description": "Whether decisions reach clients" }"#,
+    printcolumn = r#"{ "name": "Hedging", "type": "string", "jsonPath": ".status.summary.hedging", "description": "Targets that are hedged now, of all" }"#,
+    printcolumn = r#"{ "name": "Delay", "type": "string", "jsonPath": ".status.summary.delay", "description": "The hedge delay, or its range over the targets" }"#,
+    printcolumn = r#"{ "name": "Budget", "type": "string", "jsonPath": ".status.summary.budget", "description": "Hedges per 100 calls, or their range over the targets" }"#,
+    printcolumn = r#"{ "name": "Reason", "type": "string", "jsonPath": ".status.summary.reason", "description": "Why hedging is as it is" }"#,
+    printcolumn = r#"{ "name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status", "description": "Whether the policy is accepted and its documents are written" }"#,
+    printcolumn = r#"{ "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" }"#
 )]
 #[x_kube(
     validation = rules::SATURATION_INTERVAL_WITHIN_INTERVAL,

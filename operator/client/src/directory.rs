@@ -1,0 +1,178 @@
+//! Follows a document in a mounted directory.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use notify::event::{AccessKind, AccessMode};
+use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+use tokio::sync::Notify;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::document::{Followed, Found, now};
+
+/// How often the directory is read even when nothing tells of a change: for file systems that tell nothing, and for a
+/// directory that came into being later.
+const POLL: Duration = Duration::from_secs(10);
+
+/// More than a ConfigMap can hold is no document.
+const LARGEST: u64 = 1 << 20;
+
+/// Reads the document once.
+pub(crate) async fn read(path: PathBuf) -> Found {
+    let reading = tokio::task::spawn_blocking(move || read_blocking(&path));
+    match reading.await {
+        Ok(Ok(bytes)) => Found::Bytes(bytes),
+        Ok(Err(error)) if error.kind() == ErrorKind::NotFound => Found::Missing,
+        Ok(Err(error)) => Found::Unreadable(error.to_string()),
+        Err(error) => Found::Unreadable(error.to_string()),
+    }
+}
+
+fn read_blocking(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(LARGEST).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Takes in each change of `directory`/`key` after `last`, until nobody needs it any more.
+///
+/// The whole directory is watched: kubelet writes a new version beside the old one and swaps the symlink `..data`, so
+/// the file itself never changes.
+pub(crate) async fn follow(followed: Weak<Followed>, directory: PathBuf, key: String, mut last: Found) {
+    let changed = Arc::new(Notify::new());
+    let mut watcher = watcher(&changed);
+    let mut poll = interval(POLL);
+    poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = changed.notified() => {}
+            _ = poll.tick() => {
+                // Again each time: the directory may be new, or another one of the same name.
+                if let Some(watcher) = &mut watcher
+                    && let Err(error) = watcher.watch(&directory, RecursiveMode::NonRecursive)
+                {
+                    tracing::debug!(directory = %directory.display(), %error, "cannot watch, polling");
+                }
+            }
+        }
+        let found = read(directory.join(&key)).await;
+        let Some(followed) = followed.upgrade() else {
+            return;
+        };
+        if found != last {
+            // Refused ones are logged and counted there; the next change is awaited in any case.
+            let _ = followed.take_in(&found, now());
+            last = found;
+        }
+        followed.expire(now());
+    }
+}
+
+/// A watcher that tells `changed`; `None` where the system has none to give.
+fn watcher(changed: &Arc<Notify>) -> Option<RecommendedWatcher> {
+    let changed = Arc::clone(changed);
+    let tell = move |event: notify::Result<notify::Event>| {
+        if event.is_ok_and(|event| is_change(event.kind)) {
+            changed.notify_one();
+        }
+    };
+    notify::recommended_watcher(tell)
+        .inspect_err(|error| tracing::warn!(%error, "cannot watch files, polling every {POLL:?}"))
+        .ok()
+}
+
+/// Reading the file is an event too, and must not cause the next reading.
+fn is_change(kind: EventKind) -> bool {
+    !matches!(kind, EventKind::Access(access) if access != AccessKind::Close(AccessMode::Write))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use notify::event::{CreateKind, ModifyKind, RenameMode};
+
+    use crate::Metrics;
+
+    /// Writes a version of a ConfigMap as kubelet does: a new directory, and `..data` swapped to it.
+    fn swap_in(mount: &Path, version: &str, key: &str, text: &str) {
+        fs::create_dir(mount.join(version)).unwrap();
+        fs::write(mount.join(version).join(key), text).unwrap();
+        symlink(version, mount.join("..data_tmp")).unwrap();
+        fs::rename(mount.join("..data_tmp"), mount.join("..data")).unwrap();
+        if !mount.join(key).exists() {
+            symlink(Path::new("..data").join(key), mount.join(key)).unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_swap_of_the_data_link_is_noticed() {
+        let mount = tempfile::tempdir().unwrap();
+        swap_in(mount.path(), "..1", "key.json", "old");
+        let changed = Arc::new(Notify::new());
+        let mut watcher = watcher(&changed).unwrap();
+        watcher.watch(mount.path(), RecursiveMode::NonRecursive).unwrap();
+
+        swap_in(mount.path(), "..2", "key.json", "new");
+        // Nothing but the watcher tells: without it this waits until the deadline.
+        tokio::time::timeout(Duration::from_secs(60), changed.notified())
+            .await
+            .unwrap();
+        assert_eq!(
+            read(mount.path().join("key.json")).await,
+            Found::Bytes(b"new".to_vec())
+        );
+    }
+
+    #[test]
+    fn reading_is_no_change_and_every_way_of_writing_is() {
+        assert!(!is_change(EventKind::Access(AccessKind::Open(AccessMode::Any))));
+        assert!(!is_change(EventKind::Access(AccessKind::Read)));
+        assert!(!is_change(EventKind::Access(AccessKind::Close(AccessMode::Read))));
+        assert!(is_change(EventKind::Access(AccessKind::Close(AccessMode::Write))));
+        assert!(is_change(EventKind::Create(CreateKind::Folder)));
+        assert!(is_change(EventKind::Modify(ModifyKind::Name(RenameMode::To))));
+    }
+
+    #[tokio::test]
+    async fn what_is_not_there_is_missing_and_what_is_no_file_is_unreadable() {
+        let mount = tempfile::tempdir().unwrap();
+        assert_eq!(read(mount.path().join("key.json")).await, Found::Missing);
+        assert!(matches!(
+            read(mount.path().to_owned()).await,
+            Found::Unreadable(_)
+        ));
+    }
+
+    /// In virtual time, so the poll comes at once; the directory comes too late to be watched from the start.
+    #[tokio::test(start_paused = true)]
+    async fn a_directory_that_comes_later_is_found_by_polling() {
+        let parent = tempfile::tempdir().unwrap();
+        let mount = parent.path().join("mount");
+        let followed = Arc::new(Followed::new("t".to_owned(), Metrics::default().for_target("t")));
+        let following = follow(
+            Arc::downgrade(&followed),
+            mount.clone(),
+            "key.json".to_owned(),
+            Found::Missing,
+        );
+        let task = tokio::spawn(following);
+        tokio::time::sleep(3 * POLL).await;
+
+        fs::create_dir(&mount).unwrap();
+        swap_in(&mount, "..1", "key.json", "no document");
+        tokio::time::sleep(3 * POLL).await;
+        assert_eq!(
+            followed.metrics.found(crate::metrics::Outcome::Malformed).get(),
+            1
+        );
+
+        drop(followed);
+        task.await.unwrap();
+    }
+}

@@ -1,0 +1,187 @@
+//! The document that is followed, and what may be spent under it.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use arc_swap::ArcSwapOption;
+use hedgerow_config::{Budget, DocumentError, NativeDocument, Timestamp};
+use tokio::time::Instant;
+
+use crate::bucket::TokenBucket;
+use crate::metrics::{Outcome, Reason, TargetMetrics};
+
+/// What a follower found where the document should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// Something to read.
+    Bytes(Vec<u8>),
+    /// Nothing.
+    Missing,
+    /// Something that the system does not let us read.
+    Unreadable(String),
+}
+
+/// The document in use by all clones of one hedger, and their common budget: a budget holds for the process.
+#[derive(Debug)]
+pub(crate) struct Followed {
+    pub(crate) target: String,
+    pub(crate) metrics: TargetMetrics,
+    /// `None` while there is no document that may be followed.
+    document: ArcSwapOption<NativeDocument>,
+    bucket: Mutex<TokenBucket>,
+    in_flight: AtomicU32,
+}
+
+impl Followed {
+    pub(crate) fn new(target: String, metrics: TargetMetrics) -> Self {
+        Self {
+            target,
+            metrics,
+            document: ArcSwapOption::empty(),
+            bucket: Mutex::new(TokenBucket::new(Instant::now())),
+            in_flight: AtomicU32::new(0),
+        }
+    }
+
+    /// The document, while it holds.
+    pub(crate) fn current(&self, now: Timestamp) -> Option<Arc<NativeDocument>> {
+        let document = self.document.load_full()?;
+        if document.is_expired(now) {
+            self.expire(now);
+            return None;
+        }
+        Some(document)
+    }
+
+    /// Takes in what a follower found. Whatever is no document means no hedging, at once: a document that somebody
+    /// removed or broke may have been meant to switch off.
+    pub(crate) fn take_in(&self, found: &Found, now: Timestamp) -> Result<(), DocumentError> {
+        let target = &self.target;
+        match found {
+            Found::Bytes(bytes) => match NativeDocument::parse(bytes) {
+                Ok(document) if document.is_expired(now) => {
+                    tracing::warn!(target_name = %target, "the document found has expired: not hedging");
+                    self.replace(None, Outcome::Expired);
+                }
+                Ok(document) => self.accept(document),
+                Err(error) => {
+                    tracing::warn!(target_name = %target, %error, "the document found is refused: not hedging");
+                    let outcome = match error {
+                        DocumentError::NewerVersion(_) => Outcome::NewerVersion,
+                        _ => Outcome::Malformed,
+                    };
+                    self.replace(None, outcome);
+                    return Err(error);
+                }
+            },
+            Found::Missing => {
+                tracing::warn!(target_name = %target, "there is no document: not hedging");
+                self.replace(None, Outcome::Missing);
+            }
+            Found::Unreadable(error) => {
+                tracing::warn!(target_name = %target, %error, "the document cannot be read: not hedging");
+                self.replace(None, Outcome::Unreadable);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives up a document that no longer holds. Called for each call and by the follower's clock, it acts once.
+    pub(crate) fn expire(&self, now: Timestamp) {
+        // Under the lock, so that a document that arrives meanwhile is not the one that goes.
+        let mut bucket = self.bucket();
+        if self
+            .document
+            .load()
+            .as_ref()
+            .is_some_and(|document| document.is_expired(now))
+        {
+            tracing::warn!(target_name = %self.target, "the document has expired: not hedging");
+            self.swap(&mut bucket, None, Outcome::Expired);
+        }
+    }
+
+    fn accept(&self, document: NativeDocument) {
+        let content_changed = self
+            .document
+            .load()
+            .as_ref()
+            .is_none_or(|old| !old.same_content(&document));
+        if content_changed {
+            tracing::info!(
+                target_name = %self.target,
+                revision = document.revision,
+                reason = document.reason,
+                delay = ?document.hedging.map(|terms| terms.delay),
+                percent = document.hedging.map(|terms| terms.budget.percent),
+                "following a document"
+            );
+        }
+        self.replace(Some(document), Outcome::Accepted);
+    }
+
+    fn replace(&self, document: Option<NativeDocument>, outcome: Outcome) {
+        self.swap(&mut self.bucket(), document, outcome);
+    }
+
+    fn swap(&self, bucket: &mut TokenBucket, document: Option<NativeDocument>, outcome: Outcome) {
+        if document
+            .as_ref()
+            .is_none_or(|document| document.hedging.is_none())
+        {
+            bucket.empty(Instant::now());
+        }
+        self.metrics.following(document.as_ref());
+        self.metrics.found(outcome).inc();
+        self.document.store(document.map(Arc::new));
+    }
+
+    /// Counts one call into the budget.
+    pub(crate) fn earn(&self, budget: &Budget) {
+        self.bucket().call(Instant::now(), budget);
+    }
+
+    /// Takes what one hedge costs: a permit, given back when it is dropped, and a token.
+    pub(crate) fn spend(self: &Arc<Self>, budget: &Budget) -> Result<Permit, Reason> {
+        // The permit first: a hedge that finds none shall cost no token.
+        let permit = Permit::acquire(self, budget.max_concurrent).ok_or(Reason::Concurrency)?;
+        if self.bucket().take(Instant::now(), budget) {
+            Ok(permit)
+        } else {
+            Err(Reason::Budget)
+        }
+    }
+
+    fn bucket(&self) -> MutexGuard<'_, TokenBucket> {
+        // A bucket is whole between any two statements, so a panic elsewhere does not spoil it.
+        self.bucket.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The right to have one hedge in flight.
+#[derive(Debug)]
+pub(crate) struct Permit(Arc<Followed>);
+
+impl Permit {
+    fn acquire(followed: &Arc<Followed>, max: u32) -> Option<Self> {
+        let one_more = |in_flight: u32| (in_flight < max).then(|| in_flight + 1);
+        followed
+            .in_flight
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)
+            .ok()?;
+        Some(Self(Arc::clone(followed)))
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The wall clock: `validUntil` is a time of day.
+pub(crate) fn now() -> Timestamp {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::default().plus(since_epoch)
+}

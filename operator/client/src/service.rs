@@ -1,0 +1,91 @@
+//! Hedging as a Tower service.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tower::{Layer, Service, ServiceExt};
+
+use crate::{CallError, Hedger};
+
+/// Makes a [`HedgedService`] of the services that reach one replica each.
+#[derive(Clone, Debug)]
+pub struct HedgeLayer {
+    hedger: Hedger,
+}
+
+impl HedgeLayer {
+    /// A layer that hedges as `hedger` is told.
+    pub fn new(hedger: Hedger) -> Self {
+        Self { hedger }
+    }
+}
+
+impl<S> Layer<Vec<S>> for HedgeLayer {
+    type Service = HedgedService<S>;
+
+    fn layer(&self, replicas: Vec<S>) -> HedgedService<S> {
+        HedgedService {
+            hedger: self.hedger.clone(),
+            replicas: replicas.into(),
+            next: Arc::default(),
+        }
+    }
+}
+
+/// A service over several replicas: each call begins at the next one in turn, and its hedges go to those after it.
+///
+/// It is always ready: whether a replica is ready is part of what an attempt waits for, so that a hedge also helps
+/// against a replica that takes no requests. Give each replica's service a bound on what it queues.
+///
+/// A call of a service without replicas never answers; its deadline, if it has one, ends it.
+#[derive(Clone, Debug)]
+pub struct HedgedService<S> {
+    hedger: Hedger,
+    replicas: Arc<[S]>,
+    next: Arc<AtomicUsize>,
+}
+
+impl<S, Request> Service<Request> for HedgedService<S>
+where
+    S: Service<Request> + Clone + Send + Sync + 'static,
+    S::Future: Send,
+    S::Response: Send,
+    S::Error: Send,
+    Request: Clone + Send + Sync + 'static,
+{
+    type Response = S::Response;
+    type Error = CallError<S::Error>;
+    type Future = BoxFuture<'static, Result<S::Response, CallError<S::Error>>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let Self {
+            hedger,
+            replicas,
+            next,
+        } = self.clone();
+        let first = next.fetch_add(1, Ordering::Relaxed);
+        async move {
+            hedger
+                .call(replicas.len(), |attempt| {
+                    let place = first.wrapping_add(attempt.number).checked_rem(replicas.len());
+                    let replica = place.and_then(|place| replicas.get(place)).cloned();
+                    let request = request.clone();
+                    async move {
+                        match replica {
+                            Some(replica) => replica.oneshot(request).await,
+                            None => std::future::pending().await,
+                        }
+                    }
+                })
+                .await
+        }
+        .boxed()
+    }
+}

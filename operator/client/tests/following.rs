@@ -1,0 +1,160 @@
+//! Which documents are followed, and for how long.
+
+#![allow(clippy::unwrap_used)] // Helpers of tests.
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::time::Duration;
+
+use common::{Scraped, document_with};
+use hedgerow_client::{DocumentError, Hedger, Metrics};
+use serde_json::json;
+
+const KEY: &str = "shard-read.json";
+
+/// Writes a version of a ConfigMap as kubelet does: a new directory, and `..data` swapped to it.
+fn swap_in(mount: &Path, version: &str, document: &str) {
+    fs::create_dir(mount.join(version)).unwrap();
+    fs::write(mount.join(version).join(KEY), document).unwrap();
+    symlink(version, mount.join("..data_tmp")).unwrap();
+    fs::rename(mount.join("..data_tmp"), mount.join("..data")).unwrap();
+    if !mount.join(KEY).exists() {
+        symlink(Path::new("..data").join(KEY), mount.join(KEY)).unwrap();
+    }
+}
+
+/// The revision followed; `None` without a document.
+fn revision(hedger: &Hedger) -> Option<u64> {
+    hedger.document().map(|document| document.revision)
+}
+
+async fn until_revision(hedger: &Hedger, expected: Option<u64>) {
+    let reached = async {
+        while revision(hedger) != expected {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), reached)
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_mounted_document_is_read_at_the_start_and_followed_from_swap_to_swap() {
+    let mount = tempfile::tempdir().unwrap();
+    swap_in(mount.path(), "..1", &document_with([("/revision", json!(1))]));
+    let hedger = Hedger::builder("shard-read")
+        .follow_directory(mount.path(), KEY)
+        .await;
+    assert_eq!(revision(&hedger), Some(1));
+
+    swap_in(mount.path(), "..2", &document_with([("/revision", json!(2))]));
+    until_revision(&hedger, Some(2)).await;
+    swap_in(mount.path(), "..3", "{");
+    until_revision(&hedger, None).await;
+    swap_in(mount.path(), "..4", &document_with([("/revision", json!(4))]));
+    until_revision(&hedger, Some(4)).await;
+    fs::remove_file(mount.path().join(KEY)).unwrap();
+    until_revision(&hedger, None).await;
+}
+
+#[tokio::test]
+async fn a_mount_without_the_key_is_followed_until_the_key_comes() {
+    let mount = tempfile::tempdir().unwrap();
+    let hedger = Hedger::builder("shard-read")
+        .follow_directory(mount.path(), KEY)
+        .await;
+    assert_eq!(revision(&hedger), None);
+    swap_in(mount.path(), "..1", &document_with([("/revision", json!(1))]));
+    until_revision(&hedger, Some(1)).await;
+}
+
+#[tokio::test]
+async fn whatever_may_not_be_followed_is_counted_and_leaves_no_document() {
+    let metrics = Metrics::default();
+    let (hedger, feed) = Hedger::builder("shard-read").metrics(&metrics).follow_feed();
+    let scraped = Scraped::new(&metrics);
+    let found = |outcome| {
+        scraped.get(&format!(
+            "documents_total{{target=\"shard-read\",outcome=\"{outcome}\"}}"
+        ))
+    };
+    for outcome in [
+        "accepted",
+        "missing",
+        "unreadable",
+        "malformed",
+        "newer_version",
+        "expired",
+    ] {
+        assert_eq!(found(outcome), Some(0.0), "{outcome}");
+    }
+
+    feed.update(document_with([])).unwrap();
+    assert_eq!((revision(&hedger), found("accepted")), (Some(17), Some(1.0)));
+    assert!(matches!(feed.update("{"), Err(DocumentError::Malformed(_))));
+    assert_eq!((revision(&hedger), found("malformed")), (None, Some(1.0)));
+
+    feed.update(document_with([])).unwrap();
+    let newer = document_with([("/apiVersion", json!("hedgerow.dev/v2"))]);
+    assert!(matches!(feed.update(newer), Err(DocumentError::NewerVersion(_))));
+    assert_eq!((revision(&hedger), found("newer_version")), (None, Some(1.0)));
+
+    feed.update(document_with([])).unwrap();
+    feed.withdraw();
+    assert_eq!((revision(&hedger), found("missing")), (None, Some(1.0)));
+
+    feed.update(document_with([])).unwrap();
+    feed.update(document_with([("/validUntil", json!("2020-01-01T00:00:00Z"))]))
+        .unwrap();
+    assert_eq!((revision(&hedger), found("expired")), (None, Some(1.0)));
+
+    feed.update(document_with([("/validUntil", json!("9000-01-01T00:00:00Z"))]))
+        .unwrap();
+    assert_eq!((revision(&hedger), found("accepted")), (Some(17), Some(5.0)));
+}
+
+#[tokio::test]
+async fn delay_and_revision_are_exported_while_they_hold_and_absent_otherwise() {
+    let metrics = Metrics::default();
+    let (_hedger, feed) = Hedger::builder("shard-read").metrics(&metrics).follow_feed();
+    let scraped = Scraped::new(&metrics);
+    let exported = || {
+        (
+            scraped.get("delay_seconds{target=\"shard-read\"}"),
+            scraped.get("revision{target=\"shard-read\"}"),
+        )
+    };
+    assert_eq!(exported(), (None, None));
+    feed.update(document_with([])).unwrap();
+    assert_eq!(exported(), (Some(0.5), Some(17.0)));
+    feed.update(document_with([
+        ("/enabled", json!(false)),
+        ("/revision", json!(18)),
+    ]))
+    .unwrap();
+    assert_eq!(exported(), (None, Some(18.0)));
+    feed.withdraw();
+    assert_eq!(exported(), (None, None));
+}
+
+#[tokio::test]
+async fn all_metrics_have_the_names_of_the_design_and_counters_are_there_from_the_start() {
+    let metrics = Metrics::default();
+    let (hedger, _feed) = Hedger::builder("shard-read").metrics(&metrics).follow_feed();
+    let scraped = Scraped::new(&metrics);
+    for counter in ["calls", "attempts", "hedges", "wins"] {
+        assert_eq!(scraped.count(counter), 0, "{counter}");
+    }
+    for reason in ["budget", "concurrency", "deadline", "replicas"] {
+        assert_eq!(scraped.blocked(reason), 0, "{reason}");
+    }
+    hedger.call(1, |_| async { Ok::<_, ()>(()) }).await.unwrap();
+    assert_eq!(
+        scraped.get("call_duration_seconds_count{target=\"shard-read\"}"),
+        Some(1.0)
+    );
+}

@@ -1,0 +1,296 @@
+//! What one call does under a document, in virtual time.
+
+#![allow(clippy::unwrap_used)] // Helpers of tests.
+
+mod common;
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use common::{Scraped, document_with, generous};
+use hedgerow_client::{Attempt, CallError, Feed, Hedger, Metrics};
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+const MS: Duration = Duration::from_millis(1);
+
+/// A hedger under `document`, its feed (which it does not need to live) and what it exports.
+fn hedger(document: &str) -> (Hedger, Feed, Scraped) {
+    let metrics = Metrics::default();
+    let (hedger, feed) = Hedger::builder("shard-read").metrics(&metrics).follow_feed();
+    feed.update(document).unwrap();
+    (hedger, feed, Scraped::new(&metrics))
+}
+
+/// Fills the bucket, by calls that are answered at once.
+async fn earn(hedger: &Hedger, calls: u32) {
+    for _ in 0..calls {
+        hedger.call(2, |_| async { Ok::<_, &str>(0) }).await.unwrap();
+    }
+}
+
+/// An attempt that answers with its number after so many milliseconds.
+async fn answers(attempt: Attempt, after: u32) -> Result<usize, &'static str> {
+    sleep(after * MS).await;
+    Ok(attempt.number)
+}
+
+/// Calls two replicas, of which each answers after its time, and says what came when.
+async fn race(hedger: &Hedger, times: [u32; 2]) -> (Result<usize, CallError<&'static str>>, Duration) {
+    let began = Instant::now();
+    let answer = hedger
+        .call(2, |attempt| answers(attempt, times[attempt.number]))
+        .await;
+    (answer, began.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_primary_that_answers_within_the_delay_is_not_hedged() {
+    let (hedger, _feed, scraped) = hedger(&generous());
+    earn(&hedger, 10).await;
+    assert_eq!(race(&hedger, [499, 0]).await, (Ok(0), 499 * MS));
+    assert_eq!((scraped.count("attempts"), scraped.count("hedges")), (11, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hedge_is_sent_at_the_delay_and_the_first_success_wins() {
+    let (hedger, _feed, scraped) = hedger(&generous());
+    earn(&hedger, 10).await;
+    assert_eq!(race(&hedger, [3000, 150]).await, (Ok(1), 650 * MS));
+    assert_eq!(race(&hedger, [600, 450]).await, (Ok(0), 600 * MS));
+    assert_eq!(scraped.count("calls"), 12);
+    assert_eq!(scraped.count("attempts"), 14);
+    assert_eq!(scraped.count("hedges"), 2);
+    assert_eq!(scraped.count("wins"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_attempt_that_lost_is_cancelled_at_once() {
+    struct Cancelled<'a>(&'a RefCell<Vec<(usize, Duration)>>, usize, Instant);
+    impl Drop for Cancelled<'_> {
+        fn drop(&mut self) {
+            self.0.borrow_mut().push((self.1, self.2.elapsed()));
+        }
+    }
+    let (hedger, _feed, _) = hedger(&generous());
+    earn(&hedger, 10).await;
+    let (began, ended) = (Instant::now(), RefCell::new(Vec::new()));
+    let ended_at = &ended;
+    let call = hedger.call(2, |attempt| async move {
+        let _guard = Cancelled(ended_at, attempt.number, began);
+        answers(attempt, [3000, 150][attempt.number]).await
+    });
+    assert_eq!(call.await, Ok(1));
+    let mut ended = ended.into_inner();
+    ended.sort_unstable();
+    assert_eq!(ended, [(0, 650 * MS), (1, 650 * MS)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_deadline_ends_the_whole_call() {
+    let (hedger, _feed, _) = hedger(&generous());
+    earn(&hedger, 10).await;
+    assert_eq!(
+        race(&hedger, [3000, 3000]).await,
+        (Err(CallError::DeadlineExceeded), 1000 * MS)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_shorter_of_the_own_and_the_documents_deadline_holds_and_the_own_one_without_a_document() {
+    for (own, expected) in [(300, 300), (2000, 1000)] {
+        let (hedger, feed) = Hedger::builder("t").deadline(own * MS).follow_feed();
+        feed.update(document_with([])).unwrap();
+        assert_eq!(
+            race(&hedger, [9000, 9000]).await,
+            (Err(CallError::DeadlineExceeded), expected * MS)
+        );
+        feed.withdraw();
+        assert_eq!(
+            race(&hedger, [9000, 9000]).await,
+            (Err(CallError::DeadlineExceeded), own * MS)
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_too_little_of_the_deadline_left_a_hedge_is_skipped() {
+    // At the delay of 500 ms there are 500 ms left.
+    for (min_remaining, hedges) in [(500, 1), (501, 0)] {
+        let document = document_with([
+            ("/minRemainingMs", json!(min_remaining)),
+            ("/budget/percent", json!(100)),
+        ]);
+        let (hedger, _feed, scraped) = hedger(&document);
+        earn(&hedger, 10).await;
+        race(&hedger, [700, 700]).await.0.unwrap();
+        assert_eq!(
+            (scraped.count("hedges"), scraped.blocked("deadline")),
+            (hedges, 1 - hedges)
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_budget_starts_empty_and_a_blocked_hedge_is_skipped_not_queued() {
+    let (hedger, _feed, scraped) = hedger(&document_with([]));
+    // Nine calls and this one make one token; the first is blocked, and stays so.
+    assert_eq!(race(&hedger, [900, 0]).await, (Ok(0), 900 * MS));
+    assert_eq!((scraped.count("hedges"), scraped.blocked("budget")), (0, 1));
+    earn(&hedger, 8).await;
+    assert_eq!(race(&hedger, [900, 0]).await, (Ok(1), 500 * MS));
+    assert_eq!(race(&hedger, [900, 0]).await, (Ok(0), 900 * MS));
+    assert_eq!((scraped.count("hedges"), scraped.blocked("budget")), (1, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_hedges_than_permits_are_in_flight_and_permits_come_back() {
+    let document = document_with([
+        ("/budget/percent", json!(100)),
+        ("/budget/maxConcurrent", json!(1)),
+    ]);
+    let (hedger, _feed, scraped) = hedger(&document);
+    earn(&hedger, 10).await;
+    let (first, second) = tokio::join!(race(&hedger, [900, 300]), race(&hedger, [900, 300]));
+    let mut took = [first.1, second.1]; // Which of the two got the permit is open.
+    took.sort_unstable();
+    assert_eq!(took, [800 * MS, 900 * MS]);
+    assert_eq!((scraped.count("hedges"), scraped.blocked("concurrency")), (1, 1));
+    assert_eq!(race(&hedger, [900, 300]).await, (Ok(1), 800 * MS));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_its_caller_drops_gives_its_permit_back() {
+    let document = document_with([
+        ("/budget/percent", json!(100)),
+        ("/budget/maxConcurrent", json!(1)),
+    ]);
+    let (hedger, _feed, scraped) = hedger(&document);
+    earn(&hedger, 10).await;
+    tokio::time::timeout(600 * MS, race(&hedger, [900, 900]))
+        .await
+        .unwrap_err();
+    assert_eq!(race(&hedger, [900, 100]).await, (Ok(1), 600 * MS));
+    assert_eq!(scraped.blocked("concurrency"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn hedges_go_to_other_replicas_and_no_further_than_there_are() {
+    let document = document_with([
+        ("/delayMs", json!(100)),
+        ("/maxAttempts", json!(5)),
+        ("/budget/percent", json!(100)),
+    ]);
+    let (hedger, _feed, scraped) = hedger(&document);
+    earn(&hedger, 10).await;
+    let sent = RefCell::new(Vec::new());
+    let began = Instant::now();
+    let answer = hedger
+        .call(3, |attempt| {
+            sent.borrow_mut()
+                .push((attempt.number, attempt.is_hedge(), began.elapsed()));
+            answers(attempt, 800)
+        })
+        .await;
+    assert_eq!(answer, Ok(0));
+    assert_eq!(
+        sent.into_inner(),
+        [
+            (0, false, Duration::ZERO),
+            (1, true, 100 * MS),
+            (2, true, 200 * MS)
+        ]
+    );
+    // Five attempts would have been allowed: two more hedges had no replica to go to.
+    assert_eq!((scraped.count("hedges"), scraped.blocked("replicas")), (2, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_attempts_than_the_document_says_are_sent() {
+    let document = document_with([
+        ("/delayMs", json!(100)),
+        ("/maxAttempts", json!(3)),
+        ("/budget/percent", json!(100)),
+    ]);
+    let (hedger, _feed, scraped) = hedger(&document);
+    earn(&hedger, 10).await;
+    hedger.call(9, |attempt| answers(attempt, 800)).await.unwrap();
+    assert_eq!(scraped.count("hedges"), 2);
+    let blocked: u64 = ["budget", "concurrency", "deadline", "replicas"]
+        .map(|why| scraped.blocked(why))
+        .iter()
+        .sum();
+    assert_eq!(blocked, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_primary_that_fails_before_the_delay_fails_the_call_at_once() {
+    let (hedger, _feed, scraped) = hedger(&generous());
+    earn(&hedger, 10).await;
+    let began = Instant::now();
+    let answer = hedger
+        .call(2, |_| async {
+            sleep(100 * MS).await;
+            Err::<(), _>("refused")
+        })
+        .await;
+    assert_eq!(
+        (answer, began.elapsed()),
+        (Err(CallError::Failed("refused")), 100 * MS)
+    );
+    assert_eq!(scraped.count("hedges"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_does_not_end_a_call_that_another_attempt_may_still_answer() {
+    for failing in [0, 1] {
+        let (hedger, _feed, _) = hedger(&generous());
+        earn(&hedger, 10).await;
+        let answer = hedger
+            .call(2, |attempt| async move {
+                sleep([700 * MS, 150 * MS][attempt.number]).await;
+                if attempt.number == failing {
+                    Err("broken")
+                } else {
+                    Ok(attempt.number)
+                }
+            })
+            .await;
+        assert_eq!(answer, Ok(1 - failing));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_fails_when_all_its_attempts_have() {
+    let (hedger, _feed, _) = hedger(&generous());
+    earn(&hedger, 10).await;
+    let began = Instant::now();
+    let answer = hedger
+        .call(2, |attempt| async move {
+            sleep([700 * MS, 150 * MS][attempt.number]).await;
+            Err::<(), _>(attempt.number)
+        })
+        .await;
+    assert_eq!((answer, began.elapsed()), (Err(CallError::Failed(0)), 700 * MS));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_off_document_means_no_hedge_for_calls_that_begin_after_it() {
+    let (hedger, feed, scraped) = hedger(&generous());
+    earn(&hedger, 10).await;
+    feed.update(document_with([("/enabled", json!(false))])).unwrap();
+    assert_eq!(race(&hedger, [900, 0]).await, (Ok(0), 900 * MS));
+    // Back on, with nothing saved: without minPerSecond the call's own share is all there is.
+    feed.update(document_with([])).unwrap();
+    assert_eq!(race(&hedger, [900, 0]).await, (Ok(0), 900 * MS));
+    assert_eq!((scraped.count("hedges"), scraped.blocked("budget")), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_share_of_hedges_stays_within_the_percent_when_every_call_is_slow() {
+    let (hedger, _feed, scraped) = hedger(&document_with([]));
+    for _ in 0..1000 {
+        race(&hedger, [900, 900]).await.0.unwrap();
+    }
+    assert_eq!((scraped.count("hedges"), scraped.blocked("budget")), (100, 900));
+}

@@ -1,0 +1,60 @@
+//! Hedging as a Tower service, in virtual time.
+
+#![allow(clippy::unwrap_used)] // Helpers of tests.
+
+mod common;
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use common::generous;
+use hedgerow_client::{CallError, HedgeLayer, Hedger};
+use tokio::time::{Instant, sleep};
+use tower::util::BoxCloneSyncService;
+use tower::{Layer, Service, ServiceExt, service_fn};
+
+const MS: Duration = Duration::from_millis(1);
+
+/// A replica that answers with its name after so many milliseconds.
+fn replica(name: &'static str, after: u32) -> BoxCloneSyncService<(), &'static str, Infallible> {
+    BoxCloneSyncService::new(service_fn(move |()| async move {
+        sleep(after * MS).await;
+        Ok(name)
+    }))
+}
+
+fn hedger() -> Hedger {
+    let (hedger, feed) = Hedger::builder("shard-read").follow_feed();
+    feed.update(generous()).unwrap();
+    hedger
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_take_turns_and_a_hedge_goes_to_the_replica_after() {
+    let mut service = HedgeLayer::new(hedger()).layer(vec![replica("slow", 900), replica("fast", 100)]);
+    // The bucket starts empty and gains 1000 tokens a second.
+    sleep(10 * MS).await;
+    for (answer, took) in [("fast", 600), ("fast", 100), ("fast", 600), ("fast", 100)] {
+        let began = Instant::now();
+        assert_eq!(service.ready().await.unwrap().call(()).await, Ok(answer));
+        assert_eq!(began.elapsed(), took * MS);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_is_not_ready_is_hedged_like_a_slow_one() {
+    let never_ready =
+        tower::limit::ConcurrencyLimit::new(service_fn(|()| async { Ok::<_, Infallible>("never") }), 0);
+    let replicas = vec![BoxCloneSyncService::new(never_ready), replica("fast", 100)];
+    let service = HedgeLayer::new(hedger()).layer(replicas);
+    sleep(10 * MS).await;
+    let began = Instant::now();
+    assert_eq!(service.oneshot(()).await, Ok("fast"));
+    assert_eq!(began.elapsed(), 600 * MS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_without_replicas_ends_at_the_deadline() {
+    let service = HedgeLayer::new(hedger()).layer(Vec::<BoxCloneSyncService<(), (), Infallible>>::new());
+    assert_eq!(service.oneshot(()).await, Err(CallError::DeadlineExceeded));
+}

@@ -1,0 +1,262 @@
+//! From what a policy says to what is read and decided: defaults filled in, the source's ceilings applied. Shared by `run`
+//! and `plan`. Pure.
+
+use std::time::Duration;
+
+use hedgerow_api as api;
+use hedgerow_config::Limits;
+use hedgerow_signals::{Counter, LatencyQuery, SignalKind, SignalQuery, TargetQuery, Unit};
+use hedgerow_tuner::{Budget, Delay, Line, Mode, Rules, SignalRules, SwitchRules, Windows};
+
+use crate::settings::{Ceilings, DeclaredSource};
+
+mod selector;
+
+use selector::{counter, selector, witness};
+
+/// A policy, ready to be read and decided.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Compiled {
+    /// The source to read from.
+    pub source: String,
+    /// How often latency is read.
+    pub interval: Duration,
+    /// How often the saturation signals are read and the switch is evaluated.
+    pub saturation_interval: Duration,
+    /// How long documents hold; `None`: for ever.
+    pub expiry: Option<Duration>,
+    /// The targets, in the order of the policy.
+    pub targets: Vec<Target>,
+}
+
+/// A target, ready to be read and decided.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Target {
+    /// Its name.
+    pub name: String,
+    /// What is decided by.
+    pub rules: Rules,
+    /// What a policy fixes for its clients.
+    pub limits: Limits,
+    /// What is read; the windows are those for a target that nothing is known of.
+    pub query: TargetQuery,
+}
+
+/// A field whose text is no number or duration. Never for a spec that passed [`api::validate`].
+#[derive(Debug, thiserror::Error)]
+#[error("a value of the spec is {0}")]
+pub struct Malformed(String);
+
+impl From<api::text::NotADuration> for Malformed {
+    fn from(why: api::text::NotADuration) -> Self {
+        Self(why.to_string())
+    }
+}
+
+impl From<api::text::NotADecimal> for Malformed {
+    fn from(why: api::text::NotADecimal) -> Self {
+        Self(why.to_string())
+    }
+}
+
+/// Compiles the `spec` of a policy in `namespace`, which was validated, within the ceilings of its source.
+///
+/// # Errors
+/// When a text is no number or duration.
+pub fn compile(
+    spec: &api::HedgePolicySpec,
+    namespace: &str,
+    source: &DeclaredSource,
+    propagation: Duration,
+) -> Result<Compiled, Malformed> {
+    let ceilings = &source.ceilings;
+    let saturation_interval = at_least(
+        spec.saturation_interval.parse()?,
+        ceilings.min_saturation_interval,
+    );
+    let interval = at_least(spec.interval.parse()?, ceilings.min_interval).max(saturation_interval);
+    let enforced = source
+        .namespace_label
+        .as_ref()
+        .map(|label| (label.clone(), namespace.to_owned()));
+    let policy = Policy {
+        mode: mode(spec.mode),
+        max_staleness: spec.max_staleness_in_use()?.max(interval.saturating_mul(2)),
+        propagation,
+        ceilings,
+        enforced,
+    };
+    Ok(Compiled {
+        source: source.settings.name.clone(),
+        interval,
+        saturation_interval,
+        expiry: spec.expiry.parse()?,
+        targets: spec
+            .targets
+            .iter()
+            .map(|target| policy.target(target))
+            .collect::<Result<_, _>>()?,
+    })
+}
+
+/// What holds for every target of a policy.
+struct Policy<'a> {
+    mode: Mode,
+    max_staleness: Duration,
+    propagation: Duration,
+    ceilings: &'a Ceilings,
+    enforced: Option<(String, String)>,
+}
+
+impl Policy<'_> {
+    fn target(&self, target: &api::Target) -> Result<Target, Malformed> {
+        let rules = self.rules(target)?;
+        let signals = target
+            .saturation
+            .signals
+            .iter()
+            .map(|signal| self.signal_query(signal));
+        let latency = &target.latency;
+        Ok(Target {
+            name: target.name.to_string(),
+            limits: Limits {
+                deadline: rules.deadline,
+                max_attempts: rules.budget.max_attempts,
+                max_concurrent: rules.budget.max_concurrent,
+            },
+            query: TargetQuery {
+                enforced: self.enforced.clone(),
+                latency: Some(LatencyQuery {
+                    metric: latency.metric.to_string(),
+                    selector: selector(&latency.match_labels, &latency.match_expressions),
+                    unit: unit(latency)?,
+                    windows: vec![rules.windows.window],
+                    timeouts: latency.timeouts.as_ref().map(counter),
+                }),
+                signals: signals.collect::<Result<_, _>>()?,
+            },
+            rules,
+        })
+    }
+
+    fn rules(&self, target: &api::Target) -> Result<Rules, Malformed> {
+        let latency = &target.latency;
+        let budget = &target.budget;
+        let own_percent = budget.percent.parse()?;
+        let percent = self
+            .ceilings
+            .max_budget_percent
+            .map_or(own_percent, |most| own_percent.min(most));
+        let at_most = |window: Duration| self.ceilings.max_window.map_or(window, |most| window.min(most));
+        let window = at_most(latency.window.parse()?);
+        let lines = target.saturation.signals.iter().map(line);
+        Ok(Rules {
+            mode: self.mode,
+            measure: format!("{}/{:?}", latency.metric, unit(latency)?),
+            deadline: target
+                .deadline
+                .as_ref()
+                .map(|deadline| deadline.parse())
+                .transpose()?,
+            fan_out: target.fan_out.and_then(|fan_out| u32::try_from(fan_out).ok()),
+            delay: Delay {
+                quantile: target.delay.quantile()?,
+                min: target.delay.min.parse()?,
+                max: target.delay_max_in_use()?,
+                add: target.delay.add.parse()?,
+            },
+            budget: Budget {
+                percent,
+                limited_by_source: percent < own_percent,
+                max_attempts: u8::try_from(budget.max_attempts).unwrap_or(2),
+                max_concurrent: u32::try_from(budget.per_client.max_concurrent).unwrap_or(1),
+                min_per_second: budget.per_client.min_per_second.parse()?,
+            },
+            windows: Windows {
+                window,
+                max_window: at_most(latency.max_window.parse()?).max(window),
+                min_samples: target.min_samples_in_use()?,
+                low_confidence: target.has_few_samples()?,
+            },
+            switch: SwitchRules {
+                signals: lines.collect::<Result<_, _>>()?,
+                max_unknown: target.saturation.max_unknown.parse()?,
+                cooldown: target.saturation.cooldown.parse()?,
+                ramp_step: target.saturation.ramp_step.parse()?,
+            },
+            max_staleness: self.max_staleness,
+            propagation: self.propagation,
+        })
+    }
+
+    fn signal_query(&self, signal: &api::Signal) -> Result<SignalQuery, Malformed> {
+        let series = || selector(&signal.match_labels, &signal.match_expressions);
+        let zero_when_absent = signal.zero_when_absent.as_ref().map(witness);
+        let kind = match (&signal.metric, &signal.rate_of, &signal.alert) {
+            (Some(metric), ..) => SignalKind::Gauge {
+                metric: metric.to_string(),
+                selector: series(),
+            },
+            (None, Some(rate_of), _) => SignalKind::Rate {
+                of: Counter {
+                    metric: rate_of.to_string(),
+                    selector: series(),
+                    zero_when_absent: zero_when_absent.clone(),
+                },
+                window: {
+                    let window = signal.window_in_use()?;
+                    self.ceilings.max_window.map_or(window, |most| window.min(most))
+                },
+                per: signal.per.as_ref().map(counter),
+            },
+            (None, None, Some(alert)) => SignalKind::Alert {
+                name: alert.to_string(),
+            },
+            (None, None, None) => return Err(Malformed(format!("signal {} without a kind", signal.name))),
+        };
+        Ok(SignalQuery {
+            kind,
+            zero_when_absent,
+        })
+    }
+}
+
+fn line(signal: &api::Signal) -> Result<SignalRules, Malformed> {
+    let on_below = signal.on_below_in_use()?;
+    let line = match (&signal.off_above, on_below) {
+        (Some(off_above), Some(on_below)) => Line::Value {
+            off_above: off_above.parse()?,
+            on_below,
+            at_least: signal.at_least.and_then(|at_least| u32::try_from(at_least).ok()),
+        },
+        _ => Line::Alert,
+    };
+    Ok(SignalRules {
+        name: signal.name.to_string(),
+        line,
+    })
+}
+
+fn mode(mode: api::Mode) -> Mode {
+    match mode {
+        api::Mode::Enforce => Mode::Enforce,
+        api::Mode::Observe => Mode::Observe,
+        api::Mode::Disabled => Mode::Disabled,
+    }
+}
+
+fn unit(latency: &api::Latency) -> Result<Unit, Malformed> {
+    match latency.unit_in_use() {
+        Some(api::Unit::Seconds) => Ok(Unit::Seconds),
+        Some(api::Unit::Milliseconds) => Ok(Unit::Milliseconds),
+        Some(api::Unit::Microseconds) => Ok(Unit::Microseconds),
+        None => Err(Malformed(format!("latency of {} without a unit", latency.metric))),
+    }
+}
+
+fn at_least(value: Duration, floor: Option<Duration>) -> Duration {
+    floor.map_or(value, |floor| value.max(floor))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! `hedgerow plan`: what would be decided for policies in files, and why. It touches no cluster.
+
+mod input;
+mod reading;
+mod report;
+mod table;
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use crate::cli::{Output, PlanArgs};
+use crate::compile::{Compiled, compile};
+use crate::exit::{DECIDED, Failure, INCOMPLETE, Outcome, UNREACHABLE};
+use crate::settings::{DeclaredSource, Settings, Sources};
+use crate::{print, words};
+
+use input::WrittenPolicy;
+use report::Report;
+
+/// How long a document takes to reach its clients, where no configuration says so.
+const PROPAGATION: Duration = Duration::from_secs(90);
+
+/// A policy that can be read and decided.
+struct Planned {
+    policy: WrittenPolicy,
+    compiled: Compiled,
+}
+
+/// Plans the policies that `args` name.
+///
+/// # Errors
+/// What is not valid: a file, a policy, a source.
+pub async fn run(args: &PlanArgs) -> Outcome {
+    let (sources, propagation) = sources(args)?;
+    let policies = input::read(&args.files, &args.namespace).map_err(Failure::invalid)?;
+    let planned = compile_all(policies, &sources, propagation)?;
+
+    let readings = reading::read(&planned, &sources)
+        .await
+        .map_err(Failure::invalid)?;
+    let report = Report::new(&planned, &readings, words::now());
+    match output(args) {
+        Output::Json => print::stdout(&report.to_json())?,
+        Output::Table => print::stdout(&table::render(&report))?,
+    };
+
+    for (source, why) in &readings.failing {
+        eprintln!("error: source {source} cannot be read: {why}");
+    }
+    Ok(ExitCode::from(
+        match (readings.failing.is_empty(), report.has_unknown()) {
+            (false, _) => UNREACHABLE,
+            (true, true) => INCOMPLETE,
+            (true, false) => DECIDED,
+        },
+    ))
+}
+
+/// Tables for people, JSON into pipes.
+fn output(args: &PlanArgs) -> Output {
+    args.output.unwrap_or_else(|| {
+        if std::io::stdout().is_terminal() {
+            Output::Table
+        } else {
+            Output::Json
+        }
+    })
+}
+
+/// Where to read from. Of `--prometheus` and `--config` the command line takes exactly one.
+fn sources(args: &PlanArgs) -> Result<(Sources, Duration), Failure> {
+    match (&args.config, &args.prometheus) {
+        (Some(config), _) => {
+            let settings = Settings::load(config).map_err(Failure::invalid)?;
+            Ok((settings.sources, settings.propagation))
+        }
+        (None, url) => {
+            let url = url.as_deref().unwrap_or_default();
+            Ok((
+                Sources::every_name(DeclaredSource::plain("prometheus", url)),
+                PROPAGATION,
+            ))
+        }
+    }
+}
+
+/// Compiles every policy, or says what keeps each from it.
+fn compile_all(
+    policies: Vec<WrittenPolicy>,
+    sources: &Sources,
+    propagation: Duration,
+) -> Result<Vec<Planned>, Failure> {
+    let mut planned = Vec::with_capacity(policies.len());
+    let mut faults = Vec::new();
+    for policy in policies {
+        let outcome = sources
+            .available(&policy.spec.source, &policy.namespace)
+            .map_err(|why| why.to_string())
+            .and_then(|source| {
+                compile(&policy.spec, &policy.namespace, source, propagation).map_err(|why| why.to_string())
+            });
+        match outcome {
+            Ok(compiled) => planned.push(Planned { policy, compiled }),
+            Err(why) => faults.push(format!("{}: {why}", policy.origin)),
+        }
+    }
+    if faults.is_empty() {
+        Ok(planned)
+    } else {
+        Err(Failure::invalid(faults.join("\n")))
+    }
+}

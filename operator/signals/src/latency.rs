@@ -1,0 +1,140 @@
+//! Latency readings from settled questions. Pure.
+
+use std::time::Duration;
+
+use hedgerow_tuner::{Histogram, Latency, Unknown, UnknownReason, WindowReading};
+
+use crate::clock::Moment;
+use crate::freshness;
+use crate::group::Group;
+use crate::layout;
+use crate::measure::Part;
+use crate::question::{Answers, LatencyQuestions, Question};
+use crate::{Unit, promql};
+
+/// The latency reading, and the scrape interval of its series.
+pub(crate) fn reading(
+    questions: &LatencyQuestions,
+    answers: &Answers,
+    moment: Moment,
+) -> (Latency, Option<Duration>) {
+    let mut at_ms = None;
+    let mut interval = None;
+    let mut windows = Vec::new();
+    let mut unknown = None;
+    for (window, question, timeouts) in &questions.windows {
+        let settled = answers.settle(question, moment.offset);
+        if let Ok(settled) = &settled {
+            at_ms = at_ms.max(Some(settled.at_ms));
+            interval = interval.or_else(|| freshness::scrape_interval(settled.group));
+        }
+        let timeouts = timeouts
+            .as_ref()
+            .map(|timeouts| increase(timeouts, answers, moment.offset));
+        match settled {
+            Ok(settled) => windows.push(window_reading(
+                *window,
+                question,
+                settled.group,
+                timeouts,
+                questions.unit,
+            )),
+            Err(why) => {
+                unknown.get_or_insert_with(|| why.clone());
+                windows.push(unread(*window, why));
+            }
+        }
+    }
+    // Where not one window could be read, the first says why for all.
+    let windows = match unknown {
+        Some(unknown) if at_ms.is_none() => Err(unknown),
+        _ => Ok(windows),
+    };
+    let at = at_ms.map_or(moment.now(), |server_ms| moment.ours(server_ms));
+    (Latency { at, windows }, interval)
+}
+
+/// A counter's increase, never negative.
+pub(crate) fn increase(question: &Question, answers: &Answers, offset: Duration) -> Result<f64, Unknown> {
+    let settled = answers.settle(question, offset)?;
+    // A witness has proved that no series means zero.
+    let value = settled.group.number(Part::Value).unwrap_or(0.0);
+    if value.is_finite() {
+        return Ok(value.max(0.0));
+    }
+    let reason = if value.is_nan() {
+        UnknownReason::NotANumber
+    } else {
+        UnknownReason::OutOfRange
+    };
+    Err(Unknown::new(
+        reason,
+        format!("{}: its increase reads {value}", question.ask.describe()),
+    ))
+}
+
+fn unread(window: Duration, why: Unknown) -> WindowReading {
+    WindowReading {
+        window,
+        distribution: Err(why),
+        timeouts: None,
+        caveat: None,
+    }
+}
+
+fn window_reading(
+    window: Duration,
+    question: &Question,
+    group: &Group,
+    timeouts: Option<Result<f64, Unknown>>,
+    unit: Unit,
+) -> WindowReading {
+    let timeouts = match timeouts.transpose() {
+        Ok(timeouts) => timeouts,
+        // Timeouts that cannot be counted hide the slowest calls.
+        Err(why) => {
+            let why = Unknown::new(why.reason, format!("the timeouts are not known: {}", why.message));
+            return unread(window, why);
+        }
+    };
+    let asked = question.ask.describe();
+    let told = |why: Unknown| Unknown::new(why.reason, format!("{asked}: {}", why.message));
+    match layout::buckets(group) {
+        Err(why) => WindowReading {
+            timeouts,
+            ..unread(window, told(why))
+        },
+        Ok(buckets) => {
+            let per_second = per_second(unit);
+            let distribution = Histogram::from_cumulative(
+                buckets
+                    .cumulative
+                    .iter()
+                    .map(|&(bound, calls)| (bound / per_second, calls)),
+                group.number(Part::Sum).map(|sum| sum / per_second),
+                group.number(Part::Count),
+            );
+            WindowReading {
+                window,
+                distribution: distribution.map_err(told),
+                timeouts,
+                caveat: buckets.caveat.map(|caveat| {
+                    format!(
+                        "{} over {}: {caveat}",
+                        question.ask.family.metric,
+                        promql::duration(window)
+                    )
+                }),
+            }
+        }
+    }
+}
+
+/// How many of the unit are a second. Dividing by it keeps 5 ms exactly 0.005 s, as multiplying by 0.001 would not.
+const fn per_second(unit: Unit) -> f64 {
+    match unit {
+        Unit::Seconds => 1.0,
+        Unit::Milliseconds => 1e3,
+        Unit::Microseconds => 1e6,
+    }
+}

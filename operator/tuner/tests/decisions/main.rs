@@ -1,0 +1,23 @@
+//! Every rule of the decision, by the numbers.
+#![allow(
+    clippy::float_cmp,
+    reason = "decided numbers are whole tenths, and worked out by hand"
+)]
+
+#[cfg(test)]
+mod support;
+
+#[cfg(test)]
+mod buckets;
+#[cfg(test)]
+mod delays;
+#[cfg(test)]
+mod effects;
+#[cfg(test)]
+mod memories;
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod readings;
+#[cfg(test)]
+mod switching;

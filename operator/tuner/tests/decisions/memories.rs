@@ -1,0 +1,155 @@
+//! What outlives a restart.
+
+use hedgerow_tuner::{Memory, Reason, UnknownReason};
+
+use crate::support::{Target, help_desk, rules, scaled_help_desk, secs};
+
+#[test]
+fn a_restart_changes_nothing_by_itself() {
+    let mut target = Target::tuned(rules());
+    let before = target.decide();
+    target.restart();
+    let after = target.decide();
+    assert_eq!(before, after);
+    // Nor before the first readings are in.
+    let readings = std::mem::take(&mut target.readings);
+    target.restart();
+    let blind = target.after(5);
+    assert_eq!((blind.revision, blind.orders), (before.revision, before.orders));
+    target.readings = readings;
+    assert_eq!(target.after(5).revision, before.revision);
+}
+
+#[test]
+fn lost_memory_means_warming_up() {
+    let mut target = Target::tuned(rules());
+    target.memory = Memory::default();
+    target.readings.latency = None;
+    assert_eq!(target.after(5).orders.reason, Reason::WarmingUp);
+}
+
+#[test]
+fn memory_is_written_in_camel_case_and_compact() {
+    let mut target = Target::tuned(rules());
+    target.decide();
+    let written = serde_json::to_string(&target.memory).unwrap();
+    assert!(written.contains(r#""delayMs":500.0"#), "{written}");
+    assert!(
+        !written.contains("null") && !written.contains("delay_ms"),
+        "{written}"
+    );
+    assert!(written.len() < 700, "{} bytes: {written}", written.len());
+}
+
+#[test]
+fn unknown_fields_are_ignored_and_absent_ones_are_as_never_set() {
+    let memory: Memory = serde_json::from_str(r#"{"revision":7,"plateau":{"since":1},"written":3}"#).unwrap();
+    assert_eq!(memory.revision, 7);
+    assert_eq!(serde_json::from_str::<Memory>("{}").unwrap(), Memory::default());
+}
+
+#[test]
+fn a_reading_alone_is_not_stored_and_a_state_is() {
+    let mut target = Target::tuned(rules());
+    target.decide();
+    let written = target.memory.clone();
+    target.latency(scaled_help_desk(0.99));
+    target.queue(&[20.0]);
+    target.after(30);
+    assert!(!target.memory.must_be_stored(&written));
+    target.no_latency(UnknownReason::Throttled);
+    target.after(30);
+    assert!(target.memory.must_be_stored(&written), "latency became unknown");
+    let written = target.memory.clone();
+    target.after(30);
+    assert!(!target.memory.must_be_stored(&written), "it still is");
+    target.latency(help_desk());
+    target.after(30);
+    assert!(target.memory.must_be_stored(&written), "it is known again");
+    let written = target.memory.clone();
+    target.queue(&[61.0]);
+    target.after(30);
+    assert!(target.memory.must_be_stored(&written), "the document changed");
+}
+
+#[test]
+fn values_between_the_lines_restart_a_cooldown_without_a_write() {
+    let mut target = Target::tuned(rules());
+    target.queue(&[61.0]);
+    target.after(5);
+    target.queue(&[3.0]);
+    target.after(5);
+    let written = target.memory.clone();
+    for value in [38.0, 3.0, 36.0, 30.0, 40.0] {
+        target.queue(&[value]);
+        target.after(5);
+        assert!(!target.memory.must_be_stored(&written));
+    }
+}
+
+#[test]
+fn a_cooldown_outlives_a_restart() {
+    let mut target = Target::tuned(rules());
+    target.queue(&[61.0]);
+    target.after(5);
+    target.run(600, 5);
+    target.restart();
+    target.queue(&[3.0]);
+    assert_eq!(target.after(5).reason, Reason::CoolingDown);
+    target.restart();
+    assert_eq!(target.run(115, 5).reason, Reason::CoolingDown);
+    assert_eq!(target.after(5).reason, Reason::Ramping);
+}
+
+#[test]
+fn times_in_the_future_count_as_now() {
+    let mut target = Target::new(rules());
+    target.decide();
+    target.now = target.now.minus(secs(86_400));
+    target.latency(help_desk());
+    target.queue(&[3.0]);
+    // The clock that wrote the memory ran a day ahead: the ramp step begins now, and ends.
+    target.decide();
+    assert_eq!(target.after(120).orders.hedging.unwrap().percent, 5.0);
+}
+
+#[test]
+fn numbers_that_cannot_be_count_as_never_set() {
+    let written = r#"{"orders":{"hedging":{"delayMs":-5,"minRemainingMs":1,"percent":1e308,"minPerSecond":0},"reason":"Tuned"},
+        "phase":{"Full":{"since":1}},"history":[{"delayMs":-1,"percent":-3,"from":1}]}"#;
+    let mut target = Target::new(rules());
+    target.memory = serde_json::from_str(written).unwrap();
+    let decision = target.decide();
+    assert_eq!(
+        (decision.orders.hedging, decision.reason),
+        (None, Reason::CoolingDown)
+    );
+}
+
+#[test]
+fn the_smallest_delay_in_the_window_limits_what_calls_tell_of_attempts() {
+    // A delay that rose from 0.2 to 0.5 s: for ten minutes (and the propagation) calls above 0.2 s may have been hedged.
+    let mut target = Target::new(rules());
+    target.latency(scaled_help_desk(0.4));
+    target.run(3600, 30);
+    assert_eq!(target.hedging().unwrap().delay_ms, 200.0);
+    target.latency(help_desk());
+    let first = target.after(30);
+    // Unhedged-looking calls that were hedged come from slower attempts.
+    assert!(
+        first.recommended_ms.is_none_or(|recommended| recommended > 500.0),
+        "{first:?}"
+    );
+}
+
+#[test]
+fn the_history_of_delays_stays_short() {
+    let mut target = Target::new(rules());
+    target.rules.deadline = None;
+    for step in 0..200_u32 {
+        target.latency(scaled_help_desk(if step % 2 == 0 { 0.3 } else { 0.6 }));
+        target.after(60);
+    }
+    let written = serde_json::to_value(&target.memory).unwrap();
+    assert!(written["history"].as_array().unwrap().len() <= 16, "{written}");
+}

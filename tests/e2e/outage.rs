@@ -1,0 +1,79 @@
+//! Prometheus is gone: hedging goes off once, and comes back through the ramp.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::policy::{policy, with, without};
+use crate::scene::{SOON, Scene};
+
+/// Takes Prometheus away until hedging is off, and gives it back until hedging is tuned. Returns what was published, and
+/// how long after the outage began it went off, by the document's own clock.
+async fn through_an_outage(scene: &mut Scene, policy: &Value, reason: &str) -> (Vec<Value>, Duration) {
+    scene.apply(policy).await;
+    scene.reason("Tuned").await;
+    let mark = scene.audit.mark().unwrap();
+    scene.prometheus.stop().await.unwrap();
+    let begun = std::time::SystemTime::now();
+    scene.reason_within(reason, SOON * 2).await;
+    let after = begun.elapsed().unwrap();
+    scene.prometheus.start().await.unwrap();
+    scene.reason("Tuned").await;
+    (scene.history(mark), after)
+}
+
+fn percents(history: &[Value]) -> Vec<Option<f64>> {
+    history
+        .iter()
+        .map(|document| document["budget"]["percent"].as_f64())
+        .collect()
+}
+
+#[tokio::test]
+async fn with_signals_hedging_goes_off_after_max_unknown() {
+    let mut scene = Scene::start("blind").await;
+    let (history, after) = through_an_outage(&mut scene, &policy("kb"), "SaturationUnknown").await;
+    assert_eq!(
+        percents(&history),
+        [None, Some(2.5), Some(5.0), Some(10.0)],
+        "{history:?}"
+    );
+    // maxUnknown is 10 s since the last fresh reading, which is at most a few seconds older than the outage.
+    assert!(
+        after > Duration::from_secs(5),
+        "it went off {after:?} after the outage began"
+    );
+}
+
+#[tokio::test]
+async fn without_signals_hedging_goes_off_after_max_staleness() {
+    let mut scene = Scene::start("deaf").await;
+    let policy = without(policy("kb"), "/spec/targets/0/saturation/signals");
+    let policy = with(policy, "/spec/maxStaleness", "30s".into());
+    let (history, after) = through_an_outage(&mut scene, &policy, "LatencyUnknown").await;
+    assert_eq!(
+        percents(&history),
+        [None, Some(2.5), Some(5.0), Some(10.0)],
+        "{history:?}"
+    );
+    assert!(
+        after > Duration::from_secs(20),
+        "it went off {after:?} after the outage began"
+    );
+}
+
+#[tokio::test]
+async fn a_prometheus_that_hangs_is_one_that_is_gone() {
+    let scene = Scene::start("hang").await;
+    scene.apply(&policy("kb")).await;
+    scene.reason("Tuned").await;
+    let mark = scene.audit.mark().unwrap();
+    scene.prometheus.pause().unwrap();
+    scene.reason("SaturationUnknown").await;
+    scene.prometheus.resume().unwrap();
+    scene.reason("Tuned").await;
+    assert_eq!(
+        percents(&scene.history(mark)),
+        [None, Some(2.5), Some(5.0), Some(10.0)]
+    );
+}

@@ -1,0 +1,50 @@
+//! An object that the operator cannot decode, stored before the schema that forbids it.
+
+use hedgerow_tests::Cluster;
+use serde_json::{Value, json};
+
+use crate::policy::policy;
+use crate::scene::Scene;
+use crate::shared::{CRD, install_crd};
+
+#[tokio::test]
+async fn an_undecodable_policy_does_not_stop_the_others() {
+    let cluster = Cluster::start().await.unwrap();
+    let kubectl = cluster.kubectl().unwrap();
+    kubectl.apply(&permissive_crd().to_string()).await.unwrap();
+    kubectl
+        .run(&["wait", "--for=condition=Established", &format!("crd/{CRD}")])
+        .await
+        .unwrap();
+    let namespace = cluster.namespace("poison").await.unwrap();
+    let poison = json!({
+        "apiVersion": "hedgerow.dev/v1alpha1", "kind": "HedgePolicy", "metadata": { "name": "a-poison" },
+        "spec": { "targets": "none", "publish": [7], "interval": { "seconds": 5 } },
+    });
+    namespace.apply(&poison.to_string()).await.unwrap();
+    install_crd(&cluster).await;
+
+    let scene = Scene::set(&cluster, namespace, &[]).await;
+    scene.apply(&policy("kb")).await;
+    scene.reason("Tuned").await;
+    let stored = scene.policy("a-poison").await.unwrap();
+    assert_eq!(
+        stored["spec"]["targets"], "none",
+        "the poison is there all the time"
+    );
+}
+
+/// A CRD of the same names that accepts anything.
+fn permissive_crd() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": { "name": CRD },
+        "spec": {
+            "group": "hedgerow.dev", "scope": "Namespaced",
+            "names": { "kind": "HedgePolicy", "plural": "hedgepolicies", "shortNames": ["hp"] },
+            "versions": [{
+                "name": "v1alpha1", "served": true, "storage": true, "subresources": { "status": {} },
+                "schema": { "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } },
+            }],
+        },
+    })
+}
