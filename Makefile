@@ -35,7 +35,7 @@ e2e: parts ## Run the end-to-end tests alone; ARGS=NAME runs those with NAME in 
 crds: ## Write the generated files in crds/ anew
 	@mkdir -p crds
 	cargo run --quiet --locked -p hedgerow -- crd > crds/hedgepolicies.hedgerow.dev.yaml
-	cargo run --quiet --locked -p hedgerow -- schema > crds/document.schema.json
+	cargo run --quiet --locked -p hedgerow -- schema > crds/native-document.schema.json
 
 .PHONY: bench-rss
 bench-rss: parts ## Print what the operator costs with 100 policies: memory, CPU, queries

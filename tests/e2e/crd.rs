@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
-use hedgerow_tests::{Namespace, repository};
+use hedgerow_tests::{Namespace, eventually, repository};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -118,10 +119,13 @@ fn yaml_files(folder: &Path) -> Vec<std::path::PathBuf> {
 #[tokio::test]
 async fn every_field_is_explained() {
     let kubectl = shared::cluster().await.kubectl().unwrap();
-    let latency = kubectl
-        .run(&["explain", "hedgepolicy.spec.targets.latency"])
-        .await
-        .unwrap();
+    let latency = eventually("the schema is published", Duration::from_secs(60), async || {
+        kubectl
+            .run(&["explain", "hedgepolicy.spec.targets.latency"])
+            .await
+    })
+    .await
+    .unwrap();
     for field in ["metric", "measures", "window", "minSamples", "matchLabels"] {
         assert!(
             latency.contains(&format!("\n  {field}\t")),

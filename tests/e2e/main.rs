@@ -12,6 +12,7 @@ mod crd;
 mod frame;
 mod outage;
 mod ownership;
+mod plan;
 mod poison;
 mod policy;
 mod quiet;

@@ -82,7 +82,7 @@ impl Scene {
             Ok(document)
         })
         .await
-        .unwrap_or_else(|error| panic!("{error:#}\n{}", self.operator.log().unwrap_or_default()))
+        .unwrap_or_else(|error| panic!("{error:#}\n{}", self.operator.log_tail()))
     }
 
     /// Every content of that document since `mark`, by the audit log; renewals, which change no content, left out.
@@ -146,7 +146,7 @@ impl Scene {
             Ok(condition["message"].as_str().unwrap_or_default().to_owned())
         })
         .await
-        .unwrap_or_else(|error| panic!("{error:#}\n{}", self.operator.log().unwrap_or_default()))
+        .unwrap_or_else(|error| panic!("{error:#}\n{}", self.operator.log_tail()))
     }
 
     /// A policy as the API server has it.
@@ -156,6 +156,15 @@ impl Scene {
             .kubectl(&["get", "hedgepolicies.hedgerow.dev", name, "-o", "json"])
             .await?;
         Ok(serde_json::from_str(&text)?)
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let (operator, prometheus) = (self.operator.folder(), self.prometheus.folder());
+            eprintln!("logs: {} and {}", operator.display(), prometheus.display());
+        }
     }
 }
 

@@ -1,6 +1,9 @@
 //! What the tests of a run share.
 
-use hedgerow_tests::{Cluster, Namespace, repository};
+use std::time::Duration;
+
+use anyhow::ensure;
+use hedgerow_tests::{Cluster, Namespace, eventually, repository};
 use tokio::sync::OnceCell;
 
 /// The name of our CRD.
@@ -36,6 +39,20 @@ pub(crate) async fn install_crd(cluster: &Cluster) {
         .run(&["wait", "--for=condition=Established", &format!("crd/{CRD}")])
         .await
         .unwrap();
+    // Discovery follows later, and kubectl remembers what it found there; this asks anew.
+    eventually(
+        "the API server tells of the new kind",
+        Duration::from_secs(60),
+        async || {
+            let kinds = kubectl
+                .run(&["api-resources", "--api-group=hedgerow.dev"])
+                .await?;
+            ensure!(kinds.contains("hedgepolicies"), "it tells of {kinds}");
+            Ok(())
+        },
+    )
+    .await
+    .unwrap();
 }
 
 /// A namespace of the shared control plane, for one test.

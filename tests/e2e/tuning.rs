@@ -41,7 +41,7 @@ async fn a_policy_is_warmed_up_ramped_and_tuned() {
         .collect();
     assert_eq!(revisions, [1, 2, 3, 4]);
 
-    let schema = std::fs::read_to_string(repository().join("crds/document.schema.json")).unwrap();
+    let schema = std::fs::read_to_string(repository().join("crds/native-document.schema.json")).unwrap();
     let schema = jsonschema::validator_for(&serde_json::from_str(&schema).unwrap()).unwrap();
     for document in history {
         let errors: Vec<_> = schema

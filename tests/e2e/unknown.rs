@@ -81,3 +81,19 @@ async fn an_absent_counter_is_unknown_while_its_witness_is_down() {
     scene.apply(&with_signal(rejected("dead"))).await;
     never_hedges(&scene, "MetricNotFound").await;
 }
+
+#[tokio::test]
+async fn a_source_that_nobody_declared_turns_hedging_off_and_is_named() {
+    let scene = Scene::start("no-source").await;
+    scene
+        .apply(&with(policy("kb"), "/spec/source", json!("elsewhere")))
+        .await;
+    let message = scene
+        .condition("kb", "Accepted", "False", "SourceNotAvailable")
+        .await;
+    assert!(
+        message.contains("spec.source") && message.contains("elsewhere"),
+        "{message}"
+    );
+    assert_eq!(scene.reason("SourceNotAvailable").await["enabled"], false);
+}

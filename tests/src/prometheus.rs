@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -28,7 +28,6 @@ pub struct Prometheus {
 pub struct PrometheusOptions {
     jobs: Vec<(String, SocketAddr)>,
     alerts: Vec<(String, String)>,
-    interval: Duration,
     folder: Option<PathBuf>,
 }
 
@@ -39,7 +38,6 @@ impl PrometheusOptions {
         Self {
             jobs: Vec::new(),
             alerts: Vec::new(),
-            interval: Duration::from_secs(1),
             folder: None,
         }
     }
@@ -55,13 +53,6 @@ impl PrometheusOptions {
     #[must_use]
     pub fn alert(mut self, name: &str, expression: &str) -> Self {
         self.alerts.push((name.to_owned(), expression.to_owned()));
-        self
-    }
-
-    /// Scrapes and evaluates this often.
-    #[must_use]
-    pub const fn interval(mut self, interval: Duration) -> Self {
-        self.interval = interval;
         self
     }
 
@@ -97,10 +88,9 @@ impl PrometheusOptions {
     }
 
     fn config(&self) -> Value {
-        let interval = format!("{}ms", self.interval.as_millis());
         let job = |(name, address): &(String, SocketAddr)| json!({ "job_name": name, "static_configs": [{ "targets": [address.to_string()] }] });
         json!({
-            "global": { "scrape_interval": interval, "scrape_timeout": interval, "evaluation_interval": interval },
+            "global": { "scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s" },
             "rule_files": ["alerts.yml"],
             "scrape_configs": self.jobs.iter().map(job).collect::<Vec<_>>(),
         })
@@ -155,6 +145,11 @@ impl Prometheus {
         let process = self.process.take().context("Prometheus does not run")?;
         process.terminate(Duration::from_secs(30)).await?;
         Ok(())
+    }
+
+    /// Where data and logs are.
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Freezes it: connections to it are accepted and nothing is answered.
@@ -214,11 +209,6 @@ impl Prometheus {
             .iter()
             .map(|one| value(one).with_context(|| format!("no sample: {one}")))
             .collect()
-    }
-
-    /// Its pid, while it runs.
-    pub fn pid(&self) -> Option<u32> {
-        self.process.as_ref().map(Process::pid)
     }
 
     fn signal(&self, signal: Signal) -> Result<()> {

@@ -1,13 +1,14 @@
 //! Waiting for conditions.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Result, anyhow};
+use tokio::time::{Instant, sleep, timeout_at};
 
 /// Short, because every test waits; long enough not to load the machine that it waits for.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Asks `probe` until it has an answer, and returns that.
+/// Asks `probe` until it has an answer, and returns that. A probe that hangs is given up at the deadline.
 ///
 /// # Errors
 /// When there is none within `deadline`: says `what` was waited for and the last error that `probe` gave.
@@ -16,15 +17,18 @@ pub async fn eventually<T>(
     deadline: Duration,
     mut probe: impl AsyncFnMut() -> Result<T>,
 ) -> Result<T> {
-    let start = Instant::now();
+    let end = Instant::now() + deadline;
+    let mut seen = anyhow!("nothing was answered");
     loop {
-        match probe().await {
-            Ok(answer) => return Ok(answer),
-            Err(error) if start.elapsed() >= deadline => {
-                return Err(error.context(format!("waited {deadline:?} for this: {what}")));
-            }
-            Err(_) => tokio::time::sleep(PAUSE).await,
+        match timeout_at(end, probe()).await {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(error)) => seen = error,
+            Err(_) => {}
         }
+        if Instant::now() >= end {
+            return Err(seen.context(format!("waited {deadline:?} for this: {what}")));
+        }
+        sleep(PAUSE).await;
     }
 }
 
@@ -42,7 +46,7 @@ pub async fn steadily(
         probe()
             .await
             .map_err(|error| anyhow!("broke after {:?}: {what}: {error:#}", start.elapsed()))?;
-        tokio::time::sleep(PAUSE).await;
+        sleep(PAUSE).await;
     }
     Ok(())
 }

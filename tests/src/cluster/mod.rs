@@ -26,7 +26,6 @@ pub struct Cluster {
     folder: PathBuf,
     url: String,
     admin: Credentials,
-    etcd_url: String,
     // Declared in the order in which they are to stop.
     controllers: Option<Process>,
     api_server: Process,
@@ -37,30 +36,19 @@ pub struct Cluster {
 #[derive(Clone, Debug)]
 pub struct ClusterOptions {
     folder: Option<PathBuf>,
-    api_port: Option<u16>,
 }
 
 impl ClusterOptions {
     /// A control plane in a folder of the test run, on ports found free.
     #[expect(clippy::new_without_default, reason = "reads better where it is used")]
     pub const fn new() -> Self {
-        Self {
-            folder: None,
-            api_port: None,
-        }
+        Self { folder: None }
     }
 
     /// Keeps data and logs in `folder`.
     #[must_use]
     pub fn folder(mut self, folder: PathBuf) -> Self {
         self.folder = Some(folder);
-        self
-    }
-
-    /// Serves the API on `port`.
-    #[must_use]
-    pub const fn api_port(mut self, port: u16) -> Self {
-        self.api_port = Some(port);
         self
     }
 
@@ -71,7 +59,7 @@ impl ClusterOptions {
     pub async fn start(self) -> Result<Cluster> {
         let folder = self.folder.map_or_else(|| scratch("cluster"), Ok)?;
         let etcd_url = format!("http://127.0.0.1:{}", free_port()?);
-        let url = format!("https://127.0.0.1:{}", self.api_port.map_or_else(free_port, Ok)?);
+        let url = format!("https://127.0.0.1:{}", free_port()?);
         let admin = Credentials::prepare(&folder, &url)?;
         let etcd = start_etcd(&folder, &etcd_url)?;
         let api_server = start_api_server(&folder, &url, &etcd_url)?;
@@ -79,7 +67,6 @@ impl ClusterOptions {
             folder,
             url,
             admin,
-            etcd_url,
             controllers: None,
             api_server,
             etcd,
@@ -167,11 +154,6 @@ impl Cluster {
     /// When it cannot be created.
     pub async fn namespace(&self, name: &str) -> Result<Namespace> {
         Namespace::create(self, name).await
-    }
-
-    /// The URL of its etcd, for objects that the API server would not accept.
-    pub fn etcd_url(&self) -> &str {
-        &self.etcd_url
     }
 
     /// The pids of its processes.

@@ -4,12 +4,11 @@ mod binary;
 mod rbac;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use rustix::process::Signal;
 use serde_json::{Value, json};
 
 pub use self::binary::{Build, hedgerow};
@@ -176,20 +175,14 @@ impl Operator {
         Ok(())
     }
 
-    /// Freezes it.
-    ///
-    /// # Errors
-    /// When it does not run.
-    pub fn pause(&self) -> Result<()> {
-        self.running()?.signal(Signal::STOP)
+    /// Where its configuration and log are.
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
-    /// Lets it go on.
-    ///
-    /// # Errors
-    /// When it does not run.
-    pub fn resume(&self) -> Result<()> {
-        self.running()?.signal(Signal::CONT)
+    /// The last lines of its log.
+    pub fn log_tail(&self) -> String {
+        self.process.as_ref().map(Process::log_tail).unwrap_or_default()
     }
 
     /// Who it is in the audit log.
@@ -222,14 +215,6 @@ impl Operator {
             .get(self.explain_port, &format!("/explain/{namespace}/{policy}"))
             .await?;
         Ok(serde_json::from_str(&text)?)
-    }
-
-    /// Its log so far.
-    ///
-    /// # Errors
-    /// When it cannot be read.
-    pub fn log(&self) -> Result<String> {
-        Ok(fs::read_to_string(self.folder.join("operator.log"))?)
     }
 
     fn running(&self) -> Result<&Process> {
