@@ -22,17 +22,23 @@ pub(crate) fn desired(
     let validity = Validity::new(now, compiled.expiry);
     let mut config_maps: BTreeMap<&str, DesiredConfigMap> = BTreeMap::new();
     for output in &follow.spec.publish {
-        let config_map = config_maps.entry(&output.config_map).or_insert_with(|| DesiredConfigMap {
-            name: NamespacedName::new(&policy.namespace, output.config_map.to_string()),
-            owner: Owner {
-                policy: policy.clone(),
-                uid: follow.uid.clone(),
-            },
-            end_of_life: if compiled.expiry.is_some() { EndOfLife::Collected } else { EndOfLife::Left },
-            documents: BTreeMap::new(),
-            memory: BTreeMap::new(),
-            renew,
-        });
+        let config_map = config_maps
+            .entry(&output.config_map)
+            .or_insert_with(|| DesiredConfigMap {
+                name: NamespacedName::new(&policy.namespace, output.config_map.to_string()),
+                owner: Owner {
+                    policy: policy.clone(),
+                    uid: follow.uid.clone(),
+                },
+                end_of_life: if compiled.expiry.is_some() {
+                    EndOfLife::Collected
+                } else {
+                    EndOfLife::Left
+                },
+                documents: BTreeMap::new(),
+                memory: BTreeMap::new(),
+                renew,
+            });
         for (target, (decision, memory)) in published(output, &compiled.targets, decided) {
             let identity = Identity {
                 policy: policy.to_string(),
@@ -40,9 +46,14 @@ pub(crate) fn desired(
                 target: target.name.clone(),
             };
             let text = match output.format {
-                Format::Hedgerow => {
-                    NativeDocument::new(&identity, &decision.orders, &target.limits, decision.revision, validity).to_json()
-                }
+                Format::Hedgerow => NativeDocument::new(
+                    &identity,
+                    &decision.orders,
+                    &target.limits,
+                    decision.revision,
+                    validity,
+                )
+                .to_json(),
             };
             config_map.documents.insert(output.key.to_string(), text);
             config_map.memory.insert(target.name.clone(), memory.clone());
@@ -58,5 +69,8 @@ fn published<'a>(
     decided: &'a [(Decision, Memory)],
 ) -> impl Iterator<Item = (&'a Target, &'a (Decision, Memory))> {
     let named = |target: &Target| output.targets.iter().any(|named| *named.name == *target.name);
-    targets.iter().zip(decided).filter(move |(target, _)| named(target))
+    targets
+        .iter()
+        .zip(decided)
+        .filter(move |(target, _)| named(target))
 }

@@ -76,7 +76,9 @@ fn decision(decision: &Decision) -> Value {
         SwitchState::Open { since, until } => {
             json!({ "state": "Open", "since": time(since), "until": until.map(time) })
         }
-        SwitchState::Ramping { since, share } => json!({ "state": "Ramping", "since": time(since), "share": share }),
+        SwitchState::Ramping { since, share } => {
+            json!({ "state": "Ramping", "since": time(since), "share": share })
+        }
     };
     let signals: Vec<Value> = decision
         .signals

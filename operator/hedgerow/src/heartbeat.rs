@@ -39,7 +39,11 @@ impl Heartbeats {
     fn stuck_at(&self, now: Instant) -> Vec<String> {
         let beats = self.beats.lock().unwrap_or_else(PoisonError::into_inner);
         let stuck = |beat: &Instant| now.saturating_duration_since(*beat) > STUCK;
-        beats.iter().filter(|(_, beat)| stuck(beat)).map(|(name, _)| name.clone()).collect()
+        beats
+            .iter()
+            .filter(|(_, beat)| stuck(beat))
+            .map(|(name, _)| name.clone())
+            .collect()
     }
 }
 

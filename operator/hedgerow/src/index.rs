@@ -109,8 +109,13 @@ impl Index {
     /// Follows a policy from now on as `follow` says. `recall` tells what is remembered of a target from before.
     pub fn follow(&self, key: &PolicyKey, follow: Follow, recall: impl Fn(&str) -> Option<Memory>) {
         let mut inner = self.inner();
-        let before = inner.policies.remove(key).filter(|entry| entry.follow.uid == follow.uid);
-        inner.policies.insert(key.clone(), Entry::new(follow, before, recall));
+        let before = inner
+            .policies
+            .remove(key)
+            .filter(|entry| entry.follow.uid == follow.uid);
+        inner
+            .policies
+            .insert(key.clone(), Entry::new(follow, before, recall));
     }
 
     /// Follows a policy no longer.
@@ -148,7 +153,10 @@ impl Index {
     pub fn take(&self, due: &Due, readings: TargetReadings, now: Timestamp) -> Option<Lane> {
         let mut inner = self.inner();
         let grace = inner.grace(&due.key.policy);
-        inner.policies.get_mut(&due.key.policy)?.take(&due.key.target, &due.query, readings, grace, now)
+        inner
+            .policies
+            .get_mut(&due.key.policy)?
+            .take(&due.key.target, &due.query, readings, grace, now)
     }
 
     /// Decides every target of a policy now, to be written. `None` while a target that is remembered from before a restart
@@ -181,7 +189,10 @@ impl Index {
     /// The policies that are off because they are refused.
     pub fn refused(&self) -> Vec<PolicyKey> {
         let inner = self.inner();
-        let refused = inner.policies.iter().filter(|(_, entry)| entry.follow.refusal.is_some());
+        let refused = inner
+            .policies
+            .iter()
+            .filter(|(_, entry)| entry.follow.refusal.is_some());
         refused.map(|(key, _)| key.clone()).collect()
     }
 
@@ -194,7 +205,10 @@ impl Index {
 
     /// Whether documents of this policy are to be renewed or deleted by now.
     pub fn renewal_due(&self, key: &PolicyKey, now: Timestamp) -> bool {
-        self.inner().policies.get(key).is_some_and(|entry| entry.renewal_due(now))
+        self.inner()
+            .policies
+            .get(key)
+            .is_some_and(|entry| entry.renewal_due(now))
     }
 
     /// Notes whether a source fails for all its targets. The policies that this concerns, if it is news.
@@ -208,7 +222,10 @@ impl Index {
         if was == is {
             return BTreeSet::new();
         }
-        let concerned = inner.policies.iter().filter(|(_, entry)| entry.follow.compiled.source == source);
+        let concerned = inner
+            .policies
+            .iter()
+            .filter(|(_, entry)| entry.follow.compiled.source == source);
         concerned.map(|(key, _)| key.clone()).collect()
     }
 
@@ -220,7 +237,11 @@ impl Index {
     /// Every policy with its targets as they stand.
     pub fn views(&self) -> Vec<(PolicyKey, Vec<TargetView>)> {
         let inner = self.inner();
-        inner.policies.iter().map(|(key, entry)| (key.clone(), entry.views())).collect()
+        inner
+            .policies
+            .iter()
+            .map(|(key, entry)| (key.clone(), entry.views()))
+            .collect()
     }
 
     /// One policy's targets as they stand.
@@ -245,6 +266,3 @@ impl Inner {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

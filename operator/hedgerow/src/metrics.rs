@@ -18,7 +18,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::cluster::{Lane, WriteQueue, WriteKind};
+use crate::cluster::{Lane, WriteKind, WriteQueue};
 use crate::index::Index;
 
 /// The operator's metrics. Cheap to clone.
@@ -94,7 +94,11 @@ impl Metrics {
         };
         let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("build", "The version of this operator", build);
-        registry.register("leader", "1 while this replica leads, else 0", inner.leader.clone());
+        registry.register(
+            "leader",
+            "1 while this replica leads, else 0",
+            inner.leader.clone(),
+        );
         registry.register_with_unit(
             "source_read_duration",
             "How long it took to read everything that was due of a source",
@@ -107,26 +111,48 @@ impl Metrics {
             Unit::Seconds,
             inner.lateness.clone(),
         );
-        registry.register("source_readings", "Readings by what became of them", inner.readings.clone());
-        registry.register("source_failing", "1 while a source fails for all its targets, else 0", inner.failing.clone());
+        registry.register(
+            "source_readings",
+            "Readings by what became of them",
+            inner.readings.clone(),
+        );
+        registry.register(
+            "source_failing",
+            "1 while a source fails for all its targets, else 0",
+            inner.failing.clone(),
+        );
         registry.register_with_unit(
             "source_clock_skew",
             "How far the clock of a source is ahead of ours",
             Unit::Seconds,
             inner.skew.clone(),
         );
-        registry.register("source_requests", "Requests sent to a source", inner.requests.clone());
-        registry.register("api_writes", "Writes to the API server by what became of them", inner.writes.clone());
+        registry.register(
+            "source_requests",
+            "Requests sent to a source",
+            inner.requests.clone(),
+        );
+        registry.register(
+            "api_writes",
+            "Writes to the API server by what became of them",
+            inner.writes.clone(),
+        );
         registry.register(
             "decision_changes",
             "Changes of what clients are told, by the reason of the new decision",
             inner.changes.clone(),
         );
-        registry.register("publish_errors", "ConfigMaps that could not be written, by reason", inner.publish_errors.clone());
+        registry.register(
+            "publish_errors",
+            "ConfigMaps that could not be written, by reason",
+            inner.publish_errors.clone(),
+        );
         registry.register_collector(Box::new(targets::Targets::new(index)));
         registry.register_collector(Box::new(targets::Waiting::new(queue)));
         inner.registry = registry;
-        Self { inner: Arc::new(inner) }
+        Self {
+            inner: Arc::new(inner),
+        }
     }
 
     /// The text that a scrape gets.
@@ -144,12 +170,18 @@ impl Metrics {
 
     /// Everything that was due of a source was read.
     pub(crate) fn read(&self, source: &str, took: Duration) {
-        self.inner.reads.get_or_create(&label(source)).observe(took.as_secs_f64());
+        self.inner
+            .reads
+            .get_or_create(&label(source))
+            .observe(took.as_secs_f64());
     }
 
     /// A target was decided this long after its due time.
     pub(crate) fn lateness(&self, source: &str, late: Duration) {
-        self.inner.lateness.get_or_create(&label(source)).observe(late.as_secs_f64());
+        self.inner
+            .lateness
+            .get_or_create(&label(source))
+            .observe(late.as_secs_f64());
     }
 
     /// What was read of one target.
@@ -173,7 +205,10 @@ impl Metrics {
     /// How a source is.
     pub(crate) fn source(&self, source: &str, stats: &SourceStats) {
         let label = label(source);
-        self.inner.failing.get_or_create(&label).set(stats.failing.is_some().into());
+        self.inner
+            .failing
+            .get_or_create(&label)
+            .set(stats.failing.is_some().into());
         let requests = self.inner.requests.get_or_create_owned(&label);
         requests.inc_by(stats.requests.saturating_sub(requests.get()));
         if let Some(skew) = stats.clock_skew_ms.and_then(|skew| i32::try_from(skew).ok()) {
@@ -192,12 +227,20 @@ impl Metrics {
 
     /// Clients of a target are told something else.
     pub(crate) fn changed(&self, reason: Reason) {
-        self.inner.changes.get_or_create(&ReasonLabel { reason: reason.as_str() }).inc();
+        self.inner
+            .changes
+            .get_or_create(&ReasonLabel {
+                reason: reason.as_str(),
+            })
+            .inc();
     }
 
     /// A ConfigMap could not be written.
     pub(crate) fn publish_failed(&self, reason: &'static str) {
-        self.inner.publish_errors.get_or_create(&ErrorLabel { reason }).inc();
+        self.inner
+            .publish_errors
+            .get_or_create(&ErrorLabel { reason })
+            .inc();
     }
 }
 
@@ -209,5 +252,10 @@ fn label(source: &str) -> SourceLabel {
 
 /// Every lane with the number of policies that wait in it.
 fn waiting(queue: &WriteQueue) -> impl Iterator<Item = (&'static str, i64)> {
-    Lane::ALL.into_iter().map(|lane| (lane.as_str(), i64::try_from(queue.waiting(lane)).unwrap_or(i64::MAX)))
+    Lane::ALL.into_iter().map(|lane| {
+        (
+            lane.as_str(),
+            i64::try_from(queue.waiting(lane)).unwrap_or(i64::MAX),
+        )
+    })
 }

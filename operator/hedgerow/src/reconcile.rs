@@ -92,13 +92,18 @@ impl Reconciler {
 
     fn follow(&self, key: &PolicyKey, follow: Follow) {
         let uid = follow.uid.clone();
-        self.index.follow(key, follow, |target| self.cluster.outputs.memory(&uid, target));
+        self.index
+            .follow(key, follow, |target| self.cluster.outputs.memory(&uid, target));
         self.wake.notify_waiters();
     }
 
     /// Turns off what was followed until now, under the spec that was valid. What never was followed is not from now on.
     fn refuse(&self, entry: &PolicyEntry, refusal: &Refusal) {
-        match self.index.followed(&entry.key).filter(|follow| follow.uid == entry.uid) {
+        match self
+            .index
+            .followed(&entry.key)
+            .filter(|follow| follow.uid == entry.uid)
+        {
             Some(follow) => self.follow(
                 &entry.key,
                 Follow {
@@ -144,7 +149,12 @@ impl Reconciler {
         };
         let mut outcome = Outcome::Done;
         for record in self.cluster.outputs.written_for(&entry.uid) {
-            if let Err(why) = self.cluster.publisher.write_off(&record.name, &owner, refusal.reason, now).await {
+            if let Err(why) = self
+                .cluster
+                .publisher
+                .write_off(&record.name, &owner, refusal.reason, now)
+                .await
+            {
                 self.metrics.publish_failed(why.reason());
                 error!(config_map = %record.name, error = %why, "not switched off");
                 outcome = Outcome::Retry;
@@ -196,7 +206,10 @@ impl Reconciler {
         if targets.len() < views.len() {
             return Outcome::Done;
         }
-        let source = self.index.followed(&entry.key).map(|follow| follow.compiled.source.clone());
+        let source = self
+            .index
+            .followed(&entry.key)
+            .map(|follow| follow.compiled.source.clone());
         let failing = source.and_then(|source| self.index.failing(&source));
         let before = self.cluster.status.current(entry);
         let after = status(&Facts {
@@ -213,7 +226,10 @@ impl Reconciler {
             Ok(false) => Outcome::Done,
             Ok(true) => {
                 for notice in notices::notices(&before, &after) {
-                    self.cluster.events.about_policy(&entry.key, &entry.uid, &notice).await;
+                    self.cluster
+                        .events
+                        .about_policy(&entry.key, &entry.uid, &notice)
+                        .await;
                 }
                 Outcome::Done
             }

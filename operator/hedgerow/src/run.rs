@@ -15,7 +15,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
 use crate::cli::RunArgs;
-use crate::cluster::{Clients, Cluster, ClusterSettings, LeaseSettings, Scope, WriteQueue, WriteRate, check_served_schema};
+use crate::cluster::{
+    Clients, Cluster, ClusterSettings, LeaseSettings, Scope, WriteQueue, WriteRate, check_served_schema,
+};
 use crate::exit::{Failure, Outcome};
 use crate::heartbeat::Heartbeats;
 use crate::index::Index;
@@ -40,8 +42,12 @@ pub async fn run(args: &RunArgs) -> Outcome {
     let identity = Identity::find(settings.namespace.as_deref()).map_err(Failure::invalid)?;
     let sources = sources(&settings)?;
 
-    let clients = Clients::infer().await.map_err(|why| Failure::failed(cannot_reach(&why)))?;
-    check_served_schema(&clients.reads).await.map_err(Failure::failed)?;
+    let clients = Clients::infer()
+        .await
+        .map_err(|why| Failure::failed(cannot_reach(&why)))?;
+    check_served_schema(&clients.reads)
+        .await
+        .map_err(Failure::failed)?;
 
     let index = Index::default();
     let queue = WriteQueue::new(rate(&settings));
@@ -66,7 +72,12 @@ pub async fn run(args: &RunArgs) -> Outcome {
         metrics,
         heartbeats,
     };
-    info!(version = env!("CARGO_PKG_VERSION"), instance = settings.instance, identity = identity.unique, "started");
+    info!(
+        version = env!("CARGO_PKG_VERSION"),
+        instance = settings.instance,
+        identity = identity.unique,
+        "started"
+    );
 
     let lead = term.lead(&stop);
     tokio::pin!(lead);
@@ -119,8 +130,12 @@ async fn serve(
         caches: cluster.caches.clone(),
         metrics: metrics.clone(),
     };
-    let public = server::listen("listen.address", settings.listen).await.map_err(Failure::invalid)?;
-    let loopback = server::listen("listen.explain", settings.listen_loopback).await.map_err(Failure::invalid)?;
+    let public = server::listen("listen.address", settings.listen)
+        .await
+        .map_err(Failure::invalid)?;
+    let loopback = server::listen("listen.explain", settings.listen_loopback)
+        .await
+        .map_err(Failure::invalid)?;
     let mut servers = JoinSet::new();
     let stopped = stop.clone().cancelled_owned();
     servers.spawn(async move {
@@ -136,7 +151,10 @@ async fn serve(
 }
 
 fn sources(settings: &Settings) -> Result<Vec<Arc<Source>>, Failure> {
-    let made = settings.sources.iter().map(|declared| Source::new(declared.settings.clone()).map(Arc::new));
+    let made = settings
+        .sources
+        .iter()
+        .map(|declared| Source::new(declared.settings.clone()).map(Arc::new));
     made.collect::<Result<_, _>>().map_err(Failure::invalid)
 }
 

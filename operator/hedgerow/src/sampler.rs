@@ -79,10 +79,26 @@ impl Sampler {
     /// Asks for what is due; of a target of which only time has passed nothing is asked.
     async fn read(&self, due: &[Due]) -> Vec<TargetReadings> {
         let asks = |query: &TargetQuery| query.latency.is_some() || !query.signals.is_empty();
-        let queries: Vec<TargetQuery> = due.iter().map(|due| &due.query).filter(|query| asks(query)).cloned().collect();
-        let mut answers = if queries.is_empty() { Vec::new() } else { self.source.read(&queries).await }.into_iter();
+        let queries: Vec<TargetQuery> = due
+            .iter()
+            .map(|due| &due.query)
+            .filter(|query| asks(query))
+            .cloned()
+            .collect();
+        let mut answers = if queries.is_empty() {
+            Vec::new()
+        } else {
+            self.source.read(&queries).await
+        }
+        .into_iter();
         due.iter()
-            .map(|due| if asks(&due.query) { answers.next().unwrap_or_default() } else { TargetReadings::default() })
+            .map(|due| {
+                if asks(&due.query) {
+                    answers.next().unwrap_or_default()
+                } else {
+                    TargetReadings::default()
+                }
+            })
             .collect()
     }
 
@@ -97,7 +113,9 @@ impl Sampler {
             return;
         }
         match &failing {
-            Some(why) => warn!(source = name, reason = %why.reason, message = why.message, policies = concerned.len(), "source fails"),
+            Some(why) => {
+                warn!(source = name, reason = %why.reason, message = why.message, policies = concerned.len(), "source fails")
+            }
             None => info!(source = name, policies = concerned.len(), "source answers again"),
         }
         (self.on_state)(name, failing.as_ref());

@@ -53,7 +53,9 @@ pub async fn serve_explanations(
     index: Index,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
-    let router = Router::new().route("/explain/{namespace}/{name}", get(explanation)).with_state(index);
+    let router = Router::new()
+        .route("/explain/{namespace}/{name}", get(explanation))
+        .with_state(index);
     axum::serve(listener, router).with_graceful_shutdown(stop).await
 }
 
@@ -62,7 +64,9 @@ pub async fn serve_explanations(
 /// # Errors
 /// When the address is taken or not ours; the message names the key of the configuration.
 pub async fn listen(key: &str, address: SocketAddr) -> Result<TcpListener, String> {
-    TcpListener::bind(address).await.map_err(|why| format!("{key}: cannot listen on {address}: {why}; choose another address"))
+    TcpListener::bind(address)
+        .await
+        .map_err(|why| format!("{key}: cannot listen on {address}: {why}; choose another address"))
 }
 
 async fn healthz(State(health): State<Health>) -> Response {
@@ -70,7 +74,11 @@ async fn healthz(State(health): State<Health>) -> Response {
     if stuck.is_empty() {
         return "ok\n".into_response();
     }
-    (StatusCode::SERVICE_UNAVAILABLE, format!("stuck: {}\n", stuck.join(", "))).into_response()
+    (
+        StatusCode::SERVICE_UNAVAILABLE,
+        format!("stuck: {}\n", stuck.join(", ")),
+    )
+        .into_response()
 }
 
 async fn readyz(State(health): State<Health>) -> Response {
@@ -78,7 +86,11 @@ async fn readyz(State(health): State<Health>) -> Response {
     if missing.is_empty() {
         return "ok\n".into_response();
     }
-    (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", missing.join("\n"))).into_response()
+    (
+        StatusCode::SERVICE_UNAVAILABLE,
+        format!("{}\n", missing.join("\n")),
+    )
+        .into_response()
 }
 
 async fn metrics(State(health): State<Health>) -> Response {
@@ -86,12 +98,17 @@ async fn metrics(State(health): State<Health>) -> Response {
     ([(header::CONTENT_TYPE, kind)], health.metrics.text()).into_response()
 }
 
-async fn explanation(State(index): State<Index>, Path((namespace, name)): Path<(String, String)>) -> Response {
+async fn explanation(
+    State(index): State<Index>,
+    Path((namespace, name)): Path<(String, String)>,
+) -> Response {
     let key = PolicyKey::new(namespace, name);
     match index.view(&key) {
         Some(targets) => axum::Json(explain(&key.to_string(), &targets)).into_response(),
         None => {
-            let message = format!("{key} is not followed by this replica: it does not exist, is not valid, or another replica leads\n");
+            let message = format!(
+                "{key} is not followed by this replica: it does not exist, is not valid, or another replica leads\n"
+            );
             (StatusCode::NOT_FOUND, message).into_response()
         }
     }

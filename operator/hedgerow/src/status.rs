@@ -117,6 +117,3 @@ fn outputs(facts: &Facts<'_>) -> Vec<OutputStatus> {
     })
     .collect()
 }
-
-#[cfg(test)]
-mod tests;

@@ -13,7 +13,8 @@ pub(super) fn lane(before: Option<&Orders>, after: &Orders) -> Lane {
         (_, None) => true,
         (None, Some(_)) => false,
         (Some(before), Some(after)) => {
-            after.percent < before.percent || (after.percent <= before.percent && after.delay_ms > before.delay_ms)
+            after.percent < before.percent
+                || (after.percent <= before.percent && after.delay_ms > before.delay_ms)
         }
     };
     if safer { Lane::Safe } else { Lane::Document }

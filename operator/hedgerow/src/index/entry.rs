@@ -48,7 +48,9 @@ impl Entry {
         };
         let mut known = known;
         let targets = follow.compiled.targets.iter().map(|target| {
-            let old = compiled.as_ref().and_then(|compiled| compiled.targets.iter().find(|old| old.name == target.name));
+            let old = compiled
+                .as_ref()
+                .and_then(|compiled| compiled.targets.iter().find(|old| old.name == target.name));
             let state = match (known.remove(&target.name), old) {
                 (Some(state), Some(old)) => state.follow(old, target),
                 _ => State::new(target, recall(&target.name)),
@@ -64,7 +66,11 @@ impl Entry {
     }
 
     /// The targets of which something is due. What is due counts as asked for.
-    pub(super) fn due(&mut self, phase: Duration, now: Timestamp) -> Vec<(String, TargetQuery, Option<Timestamp>)> {
+    pub(super) fn due(
+        &mut self,
+        phase: Duration,
+        now: Timestamp,
+    ) -> Vec<(String, TargetQuery, Option<Timestamp>)> {
         let compiled = Arc::clone(&self.follow.compiled);
         let mut due = Vec::new();
         for target in &compiled.targets {
@@ -76,7 +82,13 @@ impl Entry {
             if !latency && !signals {
                 continue;
             }
-            let at = [state.latency_at.filter(|_| latency), state.signals_at.filter(|_| signals)].into_iter().flatten().min();
+            let at = [
+                state.latency_at.filter(|_| latency),
+                state.signals_at.filter(|_| signals),
+            ]
+            .into_iter()
+            .flatten()
+            .min();
             let mut query = target.query.clone();
             if latency {
                 state.latency_at = Some(schedule::next(now, compiled.interval, phase));
@@ -98,7 +110,11 @@ impl Entry {
 
     /// When something is due next.
     pub(super) fn next_due(&self) -> Option<Timestamp> {
-        self.targets.values().flat_map(|state| [state.latency_at, state.signals_at]).flatten().min()
+        self.targets
+            .values()
+            .flat_map(|state| [state.latency_at, state.signals_at])
+            .flatten()
+            .min()
     }
 
     /// Takes in what was read of a target by `query`, and decides.
@@ -111,7 +127,11 @@ impl Entry {
         now: Timestamp,
     ) -> Option<Lane> {
         let follow = self.follow.clone();
-        let target = follow.compiled.targets.iter().find(|target| target.name == name)?;
+        let target = follow
+            .compiled
+            .targets
+            .iter()
+            .find(|target| target.name == name)?;
         let state = self.targets.get_mut(name)?;
         let asked_alike = |asked: &TargetQuery| {
             let latency = |query: &TargetQuery| query.latency.as_ref().map(|latency| latency.metric.clone());
@@ -137,7 +157,12 @@ impl Entry {
     pub(super) fn decide_all(&mut self, grace: Duration, now: Timestamp) -> Option<Decided> {
         let follow = self.follow.clone();
         let forced = follow.refusal.is_some() || follow.stop.is_some();
-        if !forced && self.targets.values().any(|state| state.remembered && !state.was_read) {
+        if !forced
+            && self
+                .targets
+                .values()
+                .any(|state| state.remembered && !state.was_read)
+        {
             return None;
         }
         let mut decided = Decided {
@@ -250,7 +275,12 @@ impl State {
         }
         self.memory = memory;
         self.windows.clone_from(&decision.windows_wanted);
-        if decision.wants_wider && self.decision.as_ref().is_none_or(|before| before.windows_wanted != decision.windows_wanted) {
+        if decision.wants_wider
+            && self
+                .decision
+                .as_ref()
+                .is_none_or(|before| before.windows_wanted != decision.windows_wanted)
+        {
             self.latency_at = None;
         }
         self.decision = Some(decision.clone());
@@ -262,7 +292,9 @@ impl State {
         let decision = self.decision.as_ref()?;
         match &self.handed {
             None => Some(lane(None, &decision.orders)),
-            Some((handed, _)) if handed.orders != decision.orders => Some(lane(Some(&handed.orders), &decision.orders)),
+            Some((handed, _)) if handed.orders != decision.orders => {
+                Some(lane(Some(&handed.orders), &decision.orders))
+            }
             Some((handed, memory)) => {
                 let state_changed = handed.reason != decision.reason || self.memory.must_be_stored(memory);
                 state_changed.then_some(Lane::Document)

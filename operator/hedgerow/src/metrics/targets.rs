@@ -48,7 +48,12 @@ const GAUGES: [TargetGauge; 8] = [
     TargetGauge {
         name: "target_delay_seconds",
         help: "The delay in use; absent while hedging is off",
-        values: |decision, labels| one(labels, decision.orders.hedging.map(|hedging| hedging.delay_ms / 1e3)),
+        values: |decision, labels| {
+            one(
+                labels,
+                decision.orders.hedging.map(|hedging| hedging.delay_ms / 1e3),
+            )
+        },
     },
     TargetGauge {
         name: "target_recommended_delay_seconds",
@@ -58,7 +63,12 @@ const GAUGES: [TargetGauge; 8] = [
     TargetGauge {
         name: "target_budget_ratio",
         help: "Hedges per call in use; absent while hedging is off",
-        values: |decision, labels| one(labels, decision.orders.hedging.map(|hedging| hedging.percent / 100.0)),
+        values: |decision, labels| {
+            one(
+                labels,
+                decision.orders.hedging.map(|hedging| hedging.percent / 100.0),
+            )
+        },
     },
     TargetGauge {
         name: "target_switch",
@@ -95,7 +105,9 @@ const GAUGES: [TargetGauge; 8] = [
         help: "The value of a saturation signal as read last; absent while it is unknown",
         values: |decision, labels| {
             let signals = decision.signals.iter();
-            signals.filter_map(|signal| Some((with_signal(labels, &signal.name), signal.value?))).collect()
+            signals
+                .filter_map(|signal| Some((with_signal(labels, &signal.name), signal.value?)))
+                .collect()
         },
     },
     TargetGauge {
@@ -104,7 +116,9 @@ const GAUGES: [TargetGauge; 8] = [
         values: |decision, labels| {
             let unknown = |signal: &hedgerow_tuner::SignalView| f64::from(u8::from(signal.unknown.is_some()));
             let signals = decision.signals.iter();
-            signals.map(|signal| (with_signal(labels, &signal.name), unknown(signal))).collect()
+            signals
+                .map(|signal| (with_signal(labels, &signal.name), unknown(signal)))
+                .collect()
         },
     },
 ];
@@ -133,7 +147,11 @@ impl Collector for Targets {
             .into_iter()
             .flat_map(|(policy, targets)| targets.into_iter().map(move |target| (policy.clone(), target)))
             .filter_map(|(policy, TargetView { name, decision, .. })| {
-                let labels = vec![("namespace", policy.namespace), ("policy", policy.name), ("target", name)];
+                let labels = vec![
+                    ("namespace", policy.namespace),
+                    ("policy", policy.name),
+                    ("target", name),
+                ];
                 Some((labels, decision?))
             })
             .collect();

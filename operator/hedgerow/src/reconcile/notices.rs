@@ -7,7 +7,11 @@ use crate::cluster::{Change, NamespacedName, Notice, Severity};
 
 /// The events that follow from how two statuses of one policy differ.
 pub(super) fn notices(before: &HedgePolicyStatus, after: &HedgePolicyStatus) -> Vec<Notice> {
-    let mut notices: Vec<Notice> = after.targets.iter().filter_map(|target| changed(before, target)).collect();
+    let mut notices: Vec<Notice> = after
+        .targets
+        .iter()
+        .filter_map(|target| changed(before, target))
+        .collect();
     let told = [ConditionType::Ready, ConditionType::SignalsAvailable];
     notices.extend(told.into_iter().filter_map(|type_| flipped(type_, before, after)));
     notices
@@ -24,7 +28,11 @@ pub(super) fn put_right(name: &NamespacedName, change: &Change) -> Option<Notice
                 editor.as_deref().unwrap_or("somebody")
             ),
         ),
-        Change::TakenOver => (Severity::Normal, "TakenOver", format!("ConfigMap {name} is taken over from a policy that is gone")),
+        Change::TakenOver => (
+            Severity::Normal,
+            "TakenOver",
+            format!("ConfigMap {name} is taken over from a policy that is gone"),
+        ),
         _ => return None,
     };
     Some(Notice {
@@ -38,12 +46,22 @@ pub(super) fn put_right(name: &NamespacedName, change: &Change) -> Option<Notice
 /// Clients of a target are told something else than before.
 fn changed(before: &HedgePolicyStatus, target: &TargetStatus) -> Option<Notice> {
     let known = before.targets.iter().find(|known| known.name == target.name);
-    let change = target.history.first().filter(|change| known.and_then(|known| known.history.first()) != Some(*change))?;
-    let reason = hedgerow_tuner::Reason::ALL.iter().find(|known| Some(known.as_str()) == change.reason.as_deref())?;
-    let was_hedged = known.is_some_and(|known| known.state.as_deref() != Some(TargetState::NotHedging.as_str()));
+    let change = target
+        .history
+        .first()
+        .filter(|change| known.and_then(|known| known.history.first()) != Some(*change))?;
+    let reason = hedgerow_tuner::Reason::ALL
+        .iter()
+        .find(|known| Some(known.as_str()) == change.reason.as_deref())?;
+    let was_hedged =
+        known.is_some_and(|known| known.state.as_deref() != Some(TargetState::NotHedging.as_str()));
     let is_hedged = target.state.as_deref() != Some(TargetState::NotHedging.as_str());
     Some(Notice {
-        severity: if was_hedged && !is_hedged { Severity::Warning } else { Severity::Normal },
+        severity: if was_hedged && !is_hedged {
+            Severity::Warning
+        } else {
+            Severity::Normal
+        },
         reason: reason.as_str(),
         action: "Decide",
         note: format!(
@@ -57,11 +75,21 @@ fn changed(before: &HedgePolicyStatus, target: &TargetStatus) -> Option<Notice> 
 }
 
 fn flipped(type_: ConditionType, before: &HedgePolicyStatus, after: &HedgePolicyStatus) -> Option<Notice> {
-    let find = |status: &HedgePolicyStatus| status.conditions.iter().find(|known| known.type_ == type_.as_str()).cloned();
+    let find = |status: &HedgePolicyStatus| {
+        status
+            .conditions
+            .iter()
+            .find(|known| known.type_ == type_.as_str())
+            .cloned()
+    };
     let (was, is): (Option<Condition>, Condition) = (find(before), find(after)?);
     // A source that fails is told once, on the operator's pod, and not for each policy.
     let told_elsewhere = |condition: &Condition| condition.reason == ConditionReason::SourceFailing.as_str();
-    if told_elsewhere(&is) || was.as_ref().is_some_and(|was| told_elsewhere(was) || was.status == is.status) {
+    if told_elsewhere(&is)
+        || was
+            .as_ref()
+            .is_some_and(|was| told_elsewhere(was) || was.status == is.status)
+    {
         return None;
     }
     let is_true = is.status == "True";
@@ -69,7 +97,11 @@ fn flipped(type_: ConditionType, before: &HedgePolicyStatus, after: &HedgePolicy
         return None;
     }
     Some(Notice {
-        severity: if is_true { Severity::Normal } else { Severity::Warning },
+        severity: if is_true {
+            Severity::Normal
+        } else {
+            Severity::Warning
+        },
         reason: match type_ {
             ConditionType::Ready if is_true => "Ready",
             ConditionType::Ready => "NotReady",

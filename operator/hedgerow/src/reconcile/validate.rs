@@ -36,7 +36,11 @@ pub(super) fn validate(
     };
     let policy = match &entry.policy {
         Ok(policy) => policy,
-        Err(why) => return invalid(format!("the object cannot be understood: {why}; apply it again as it is documented")),
+        Err(why) => {
+            return invalid(format!(
+                "the object cannot be understood: {why}; apply it again as it is documented"
+            ));
+        }
     };
     let spec = &policy.spec;
     if let Err(errors) = hedgerow_api::validate(spec) {
@@ -50,7 +54,10 @@ pub(super) fn validate(
     let (source, refusal) = match sources.available(&spec.source, namespace) {
         Ok(source) => (source.clone(), crowded(spec, older, source).map(unavailable)),
         // It is followed all the same, so that its documents are there and say that they are off.
-        Err(why) => (DeclaredSource::plain(&spec.source, ""), Some(unavailable(why.to_string()))),
+        Err(why) => (
+            DeclaredSource::plain(&spec.source, ""),
+            Some(unavailable(why.to_string())),
+        ),
     };
     match compile(spec, namespace, &source, propagation) {
         Ok(compiled) => Verdict::Follow(Box::new(Follow {
@@ -89,7 +96,12 @@ fn crowded(
 /// The first errors, and how many more there are.
 fn listed(errors: &[FieldError]) -> String {
     const LISTED: usize = 3;
-    let mut text = errors.iter().take(LISTED).map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    let mut text = errors
+        .iter()
+        .take(LISTED)
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join("; ");
     if errors.len() > LISTED {
         text.push_str(&format!("; and {} more", errors.len() - LISTED));
     }

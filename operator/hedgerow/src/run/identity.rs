@@ -23,7 +23,9 @@ const HOST_NAME_FILE: &str = "/proc/sys/kernel/hostname";
 impl Identity {
     /// Who this process is; `namespace` is what the configuration says.
     pub(super) fn find(namespace: Option<&str>) -> Result<Self, String> {
-        let namespace = namespace.map(str::to_owned).or_else(|| first_line(Path::new(NAMESPACE_FILE)));
+        let namespace = namespace
+            .map(str::to_owned)
+            .or_else(|| first_line(Path::new(NAMESPACE_FILE)));
         let namespace = namespace.ok_or_else(|| {
             format!("namespace: is not set, and {NAMESPACE_FILE} is not there; say the operator's namespace in the configuration")
         })?;
@@ -39,5 +41,9 @@ impl Identity {
 
 fn first_line(path: &Path) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
-    text.lines().next().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned)
+    text.lines()
+        .next()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .map(str::to_owned)
 }

@@ -89,7 +89,11 @@ impl Term<'_> {
                 "sampler"
             });
         }
-        tasks.spawn(pump(Arc::clone(&self.cluster), self.index.clone(), self.queue.clone()));
+        tasks.spawn(pump(
+            Arc::clone(&self.cluster),
+            self.index.clone(),
+            self.queue.clone(),
+        ));
         tasks.spawn(renew(self.index.clone(), self.queue.clone()));
 
         let reconciler = Arc::new(Reconciler {
@@ -149,7 +153,9 @@ impl Term<'_> {
 /// Hands every policy that something changed for to the queue; at first every policy there is.
 async fn pump(cluster: Arc<Cluster>, index: Index, queue: WriteQueue) -> &'static str {
     let orphaned = cluster.outputs.orphans();
-    let orphaned = orphaned.iter().filter_map(|record| Some(record.owner.as_ref()?.policy.clone()));
+    let orphaned = orphaned
+        .iter()
+        .filter_map(|record| Some(record.owner.as_ref()?.policy.clone()));
     for policy in cluster.policies.keys().into_iter().chain(orphaned) {
         queue.push(policy, Lane::Document);
     }
@@ -157,7 +163,10 @@ async fn pump(cluster: Arc<Cluster>, index: Index, queue: WriteQueue) -> &'stati
         let changed = cluster.changes.take().await;
         // Whoever was refused for what its neighbours have may be accepted now.
         let neighbours = index.refused().into_iter().filter(|refused| {
-            !changed.contains(refused) && changed.iter().any(|changed| changed.namespace == refused.namespace)
+            !changed.contains(refused)
+                && changed
+                    .iter()
+                    .any(|changed| changed.namespace == refused.namespace)
         });
         for policy in neighbours.chain(changed.iter().cloned()) {
             let lane = lane(&cluster, &policy);
@@ -168,8 +177,14 @@ async fn pump(cluster: Arc<Cluster>, index: Index, queue: WriteQueue) -> &'stati
 
 /// A stop goes before everything else.
 fn lane(cluster: &Cluster, policy: &PolicyKey) -> Lane {
-    let stopped = |entry: Arc<crate::cluster::PolicyEntry>| cluster.stops.stop_for(policy, &entry.annotations).is_some();
-    if cluster.policies.get(policy).is_some_and(stopped) { Lane::Safe } else { Lane::Document }
+    let stopped = |entry: Arc<crate::cluster::PolicyEntry>| {
+        cluster.stops.stop_for(policy, &entry.annotations).is_some()
+    };
+    if cluster.policies.get(policy).is_some_and(stopped) {
+        Lane::Safe
+    } else {
+        Lane::Document
+    }
 }
 
 /// Hands every policy whose documents are to be renewed to the queue.

@@ -23,7 +23,11 @@ pub(super) fn conditions(facts: &Facts<'_>, targets: &[TargetStatus]) -> Vec<Con
     let accepted = accepted(facts);
     let published = published(facts);
     let ready = ready(&accepted, &published);
-    let mut said = Vec::from([signals_available(facts, targets), hedging_disabled(facts, targets), low_confidence(facts)]);
+    let mut said = Vec::from([
+        signals_available(facts, targets),
+        hedging_disabled(facts, targets),
+        low_confidence(facts),
+    ]);
     said.extend(abnormal(&accepted, &published));
     said.extend([accepted, published, ready]);
     said.sort_by_key(|said| ORDER.iter().position(|&type_| type_ == said.type_));
@@ -45,16 +49,21 @@ const ORDER: [ConditionType; 8] = [
 fn placed(said: Said, facts: &Facts<'_>) -> Condition {
     let type_ = said.type_.as_str();
     let status = if said.status { "True" } else { "False" };
-    let before = facts.before.conditions.iter().find(|before| before.type_ == type_);
+    let before = facts
+        .before
+        .conditions
+        .iter()
+        .find(|before| before.type_ == type_);
     Condition {
         type_: type_.to_owned(),
         status: status.to_owned(),
         reason: said.reason.to_owned(),
         message: said.message,
         observed_generation: Some(facts.generation),
-        last_transition_time: before
-            .filter(|before| before.status == status)
-            .map_or_else(|| words::time(facts.now), |before| before.last_transition_time.clone()),
+        last_transition_time: before.filter(|before| before.status == status).map_or_else(
+            || words::time(facts.now),
+            |before| before.last_transition_time.clone(),
+        ),
     }
 }
 
@@ -76,11 +85,25 @@ fn accepted(facts: &Facts<'_>) -> Said {
     if let Some(message) = lost {
         return said(false, conflicted, message.clone());
     }
-    let unguarded = names(facts.targets.iter().filter(|target| target.rules.switch.signals.is_empty()).map(|target| target.name));
+    let unguarded = names(
+        facts
+            .targets
+            .iter()
+            .filter(|target| target.rules.switch.signals.is_empty())
+            .map(|target| target.name),
+    );
     if unguarded.is_empty() {
-        said(true, ConditionReason::Accepted.as_str(), "The spec is accepted".to_owned())
+        said(
+            true,
+            ConditionReason::Accepted.as_str(),
+            "The spec is accepted".to_owned(),
+        )
     } else {
-        let concerned = words::concerned(&unguarded, facts.targets.len(), "targets without a saturation signal");
+        let concerned = words::concerned(
+            &unguarded,
+            facts.targets.len(),
+            "targets without a saturation signal",
+        );
         said(
             true,
             ConditionReason::NoOffSwitch.as_str(),
@@ -96,8 +119,12 @@ fn published(facts: &Facts<'_>) -> Said {
         reason,
         message,
     };
-    let config_maps: std::collections::BTreeSet<&str> =
-        facts.spec.into_iter().flat_map(|spec| &spec.publish).map(|output| &*output.config_map).collect();
+    let config_maps: std::collections::BTreeSet<&str> = facts
+        .spec
+        .into_iter()
+        .flat_map(|spec| &spec.publish)
+        .map(|output| &*output.config_map)
+        .collect();
     let outcomes = || config_maps.iter().filter_map(|name| facts.written.get(*name));
     let refused = outcomes().find_map(|written| match written {
         Written::Refused { reason, message } => Some((*reason, message)),
@@ -108,7 +135,9 @@ fn published(facts: &Facts<'_>) -> Said {
         _ => None,
     });
     let total = config_maps.len();
-    let done = outcomes().filter(|written| **written == Written::Published).count();
+    let done = outcomes()
+        .filter(|written| **written == Written::Published)
+        .count();
     match (refused, failed) {
         _ if facts.refusal.is_some() => said(
             false,
@@ -136,7 +165,11 @@ fn ready(accepted: &Said, published: &Said) -> Said {
         type_: ConditionType::Ready,
         status: accepted.status && published.status,
         reason: why.reason,
-        message: if why.status { "Accepted, and every document is written".to_owned() } else { why.message.clone() },
+        message: if why.status {
+            "Accepted, and every document is written".to_owned()
+        } else {
+            why.message.clone()
+        },
     }
 }
 
@@ -146,9 +179,17 @@ fn abnormal(accepted: &Said, published: &Said) -> Option<Said> {
     if why.status {
         return None;
     }
-    let transient = [ConditionReason::Pending.as_str(), ConditionReason::WriteFailed.as_str()].contains(&why.reason);
+    let transient = [
+        ConditionReason::Pending.as_str(),
+        ConditionReason::WriteFailed.as_str(),
+    ]
+    .contains(&why.reason);
     Some(Said {
-        type_: if transient { ConditionType::Reconciling } else { ConditionType::Stalled },
+        type_: if transient {
+            ConditionType::Reconciling
+        } else {
+            ConditionType::Stalled
+        },
         status: true,
         reason: why.reason,
         message: why.message.clone(),
@@ -171,14 +212,26 @@ fn signals_available(facts: &Facts<'_>, targets: &[TargetStatus]) -> Said {
         );
     }
     if targets.is_empty() {
-        return said(false, ConditionReason::Pending.as_str(), "Nothing is read until the policy is valid".to_owned());
+        return said(
+            false,
+            ConditionReason::Pending.as_str(),
+            "Nothing is read until the policy is valid".to_owned(),
+        );
     }
     let unknown: Vec<(String, &'static str)> = targets.iter().filter_map(first_unknown).collect();
     match unknown.first() {
-        None => said(true, ConditionReason::Fresh.as_str(), "Every signal has a fresh reading".to_owned()),
+        None => said(
+            true,
+            ConditionReason::Fresh.as_str(),
+            "Every signal has a fresh reading".to_owned(),
+        ),
         Some(&(_, reason)) => {
             let names: Vec<String> = unknown.iter().map(|(name, _)| name.clone()).collect();
-            said(false, reason, words::concerned(&names, targets.len(), "targets with an unknown reading"))
+            said(
+                false,
+                reason,
+                words::concerned(&names, targets.len(), "targets with an unknown reading"),
+            )
         }
     }
 }
@@ -186,29 +239,59 @@ fn signals_available(facts: &Facts<'_>, targets: &[TargetStatus]) -> Said {
 /// What is unknown of a target, with why; and the bounded name of the first such reason.
 fn first_unknown(target: &TargetStatus) -> Option<(String, &'static str)> {
     let state = ReadingState::Unknown.as_str();
-    let latency = target.readings.as_ref().filter(|readings| readings.state.as_deref() == Some(state));
+    let latency = target
+        .readings
+        .as_ref()
+        .filter(|readings| readings.state.as_deref() == Some(state));
     let latency = latency.map(|readings| ("latency", readings.reason.as_deref()));
-    let signals = target.signals.iter().filter(|signal| signal.state.as_deref() == Some(state));
+    let signals = target
+        .signals
+        .iter()
+        .filter(|signal| signal.state.as_deref() == Some(state));
     let signals = signals.map(|signal| (signal.name.as_str(), signal.reason.as_deref()));
     let (what, reason) = latency.into_iter().chain(signals).next()?;
-    let known = hedgerow_tuner::UnknownReason::ALL.iter().find(|known| Some(known.as_str()) == reason);
+    let known = hedgerow_tuner::UnknownReason::ALL
+        .iter()
+        .find(|known| Some(known.as_str()) == reason);
     let reason = known.map_or(ConditionReason::Pending.as_str(), |known| known.as_str());
     Some((format!("{} ({what} {reason})", target.name), reason))
 }
 
 fn hedging_disabled(facts: &Facts<'_>, targets: &[TargetStatus]) -> Said {
-    let off: Vec<_> = facts.targets.iter().filter(|target| target.decision.orders.hedging.is_none()).collect();
+    let off: Vec<_> = facts
+        .targets
+        .iter()
+        .filter(|target| target.decision.orders.hedging.is_none())
+        .collect();
     let worst: Option<Reason> = off.iter().map(|target| target.decision.orders.reason).min();
     let state = TargetState::NotHedging.as_str();
     let names: Vec<String> = targets
         .iter()
         .filter(|target| target.state.as_deref() == Some(state))
-        .map(|target| format!("{} ({})", target.name, target.reason.as_deref().unwrap_or_default()))
+        .map(|target| {
+            format!(
+                "{} ({})",
+                target.name,
+                target.reason.as_deref().unwrap_or_default()
+            )
+        })
         .collect();
     let (status, reason, message) = match (facts.refusal, worst) {
-        (Some(refusal), _) => (true, refusal.reason.as_str(), "The policy is not accepted".to_owned()),
-        (None, Some(worst)) => (true, worst.as_str(), words::concerned(&names, targets.len(), "targets are not hedged")),
-        (None, None) => (false, ConditionReason::Hedging.as_str(), "Every target is hedged".to_owned()),
+        (Some(refusal), _) => (
+            true,
+            refusal.reason.as_str(),
+            "The policy is not accepted".to_owned(),
+        ),
+        (None, Some(worst)) => (
+            true,
+            worst.as_str(),
+            words::concerned(&names, targets.len(), "targets are not hedged"),
+        ),
+        (None, None) => (
+            false,
+            ConditionReason::Hedging.as_str(),
+            "Every target is hedged".to_owned(),
+        ),
     };
     Said {
         type_: ConditionType::HedgingDisabled,
@@ -219,17 +302,28 @@ fn hedging_disabled(facts: &Facts<'_>, targets: &[TargetStatus]) -> Said {
 }
 
 fn low_confidence(facts: &Facts<'_>) -> Said {
-    let doubted = facts.targets.iter().filter(|target| target.decision.low_confidence.is_some());
+    let doubted = facts
+        .targets
+        .iter()
+        .filter(|target| target.decision.low_confidence.is_some());
     let doubted = names(doubted.map(|target| target.name));
     let (status, reason, message) = if doubted.is_empty() {
-        (false, ConditionReason::EnoughData, "Every delay is backed by enough data".to_owned())
+        (
+            false,
+            ConditionReason::EnoughData,
+            "Every delay is backed by enough data".to_owned(),
+        )
     } else {
         let doubts = facts.targets.iter().filter_map(|target| {
             let doubt = target.decision.low_confidence.as_ref()?;
             Some(format!("{} ({doubt})", target.name))
         });
         let said: Vec<String> = doubts.collect();
-        (true, ConditionReason::LittleData, words::concerned(&said, facts.targets.len(), "targets"))
+        (
+            true,
+            ConditionReason::LittleData,
+            words::concerned(&said, facts.targets.len(), "targets"),
+        )
     };
     Said {
         type_: ConditionType::LowConfidence,

@@ -31,7 +31,10 @@ pub(super) fn with(after: &TargetStatus, before: Option<&TargetStatus>, now: Tim
 /// What clients are told, in a few words: `512ms, 10%` or `off`.
 fn told(status: &TargetStatus) -> String {
     let delay = status.delay.as_ref().and_then(|delay| delay.applied.as_deref());
-    let percent = status.budget.as_ref().and_then(|budget| budget.percent.as_deref());
+    let percent = status
+        .budget
+        .as_ref()
+        .and_then(|budget| budget.percent.as_deref());
     match (delay, percent) {
         (Some(delay), Some(percent)) => format!("{delay}, {percent}"),
         _ => "off".to_owned(),

@@ -9,8 +9,16 @@ use crate::words;
 /// The summary of the targets as their statuses tell them.
 pub(super) fn summary(facts: &Facts<'_>, targets: &[TargetStatus]) -> Summary {
     let off = TargetState::NotHedging.as_str();
-    let hedging = targets.iter().filter(|target| target.state.as_deref() != Some(off)).count();
-    let told = || facts.targets.iter().filter_map(|target| target.decision.orders.hedging);
+    let hedging = targets
+        .iter()
+        .filter(|target| target.state.as_deref() != Some(off))
+        .count();
+    let told = || {
+        facts
+            .targets
+            .iter()
+            .filter_map(|target| target.decision.orders.hedging)
+    };
     Summary {
         hedging: (!targets.is_empty()).then(|| format!("{hedging}/{}", targets.len())),
         delay: range(told().map(|hedging| hedging.delay_ms), words::millis),
@@ -33,5 +41,9 @@ fn range(values: impl Iterator<Item = f64>, say: impl Fn(f64) -> String) -> Opti
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     let (least, most) = (say(*values.first()?), say(*values.last()?));
-    Some(if least == most { least } else { format!("{least}-{most}") })
+    Some(if least == most {
+        least
+    } else {
+        format!("{least}-{most}")
+    })
 }

@@ -1,8 +1,8 @@
 //! One target.
 
 use hedgerow_api::{
-    BudgetStatus, DelayStatus, EffectStatus, InUseStatus, ReadingState, ReadingsStatus, SignalStatus, TargetState,
-    TargetStatus,
+    BudgetStatus, DelayStatus, EffectStatus, InUseStatus, ReadingState, ReadingsStatus, SignalStatus,
+    TargetState, TargetStatus,
 };
 use hedgerow_tuner::{Decision, LatencyView, LimitedBy, Rules, SignalView, Timestamp, Unknown};
 
@@ -10,7 +10,11 @@ use super::{DecidedTarget, history};
 use crate::words;
 
 /// The status of a target; `before` is the one that is there.
-pub(super) fn status(target: &DecidedTarget<'_>, before: Option<&TargetStatus>, now: Timestamp) -> TargetStatus {
+pub(super) fn status(
+    target: &DecidedTarget<'_>,
+    before: Option<&TargetStatus>,
+    now: Timestamp,
+) -> TargetStatus {
     let mut fresh = snapshot(target);
     if let Some(before) = before {
         if decided_alike(&fresh, before) {
@@ -22,7 +26,11 @@ pub(super) fn status(target: &DecidedTarget<'_>, before: Option<&TargetStatus>, 
 }
 
 fn snapshot(target: &DecidedTarget<'_>) -> TargetStatus {
-    let DecidedTarget { name, rules, decision } = target;
+    let DecidedTarget {
+        name,
+        rules,
+        decision,
+    } = target;
     let hedging = decision.orders.hedging;
     let state = match hedging {
         None => TargetState::NotHedging,
@@ -43,7 +51,10 @@ fn snapshot(target: &DecidedTarget<'_>) -> TargetStatus {
         budget: Some(BudgetStatus {
             percent: hedging.map(|hedging| words::percent(hedging.percent)),
             cap: Some(words::percent(rules.budget.percent)),
-            limited_by: rules.budget.limited_by_source.then(|| LimitedBy::Source.as_str().to_owned()),
+            limited_by: rules
+                .budget
+                .limited_by_source
+                .then(|| LimitedBy::Source.as_str().to_owned()),
         }),
         effect: Some(EffectStatus {
             hedge_share: decision.effect.hedge_share.map(words::share),
@@ -98,9 +109,12 @@ fn delay_limit(decision: &Decision) -> Option<String> {
 fn signal(view: &SignalView) -> SignalStatus {
     let unknown = view.unknown.as_ref();
     let waits = match (view.value, view.on_below) {
-        (Some(value), Some(on_below)) if view.saturated => {
-            Some(format!("{} {}, back under {}", view.name, words::number(value), words::number(on_below)))
-        }
+        (Some(value), Some(on_below)) if view.saturated => Some(format!(
+            "{} {}, back under {}",
+            view.name,
+            words::number(value),
+            words::number(on_below)
+        )),
         _ => None,
     };
     SignalStatus {
@@ -132,7 +146,11 @@ fn readings(view: &LatencyView) -> ReadingsStatus {
 }
 
 fn reading_state(unknown: Option<&Unknown>) -> ReadingState {
-    if unknown.is_some() { ReadingState::Unknown } else { ReadingState::Fresh }
+    if unknown.is_some() {
+        ReadingState::Unknown
+    } else {
+        ReadingState::Fresh
+    }
 }
 
 fn in_use(rules: &Rules) -> InUseStatus {
