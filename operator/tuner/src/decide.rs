@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use crate::delay::{Latch, line_above, line_proved, place, rounded_up};
+use crate::delay::{place, rounded_up};
 use crate::effect::effect;
-use crate::latency::{self, Estimate, Finding, Sight};
-use crate::memory::{Blindness, Memory};
+use crate::fitness::{note_latency, unfit};
+use crate::latency::{self, Estimate};
+use crate::memory::Memory;
 use crate::saturation::Saturation;
 use crate::switch::{Inputs, Phase};
-use crate::{
-    Decision, Hedging, LimitedBy, Mode, Orders, Readings, Reason, Rules, Timestamp, UnknownReason, messages,
-};
+use crate::told::Told;
+use crate::{Decision, Hedging, LimitedBy, Mode, Orders, Readings, Reason, Rules, Timestamp};
 
 /// Decides for one target.
 ///
@@ -47,9 +47,14 @@ fn run(
     let before = after_observing(rules.mode, before, &mut memory, now);
 
     let saturation = Saturation::read(rules, readings, &mut memory, now);
-    let sight = latency::read(rules, readings.latency.as_ref(), &mut memory, now);
-    let traffic_is_back = note_latency(rules, &sight, &mut memory, now);
-    let blocker = blocker(rules, readings, &saturation, &memory);
+    let halted = halted(rules, readings, &saturation);
+    // A delay that is on its way out is no argument.
+    let in_force_ms = in_force(&memory)
+        .filter(|_| halted.is_none())
+        .map(|hedging| hedging.delay_ms);
+    let sight = latency::read(rules, readings.latency.as_ref(), in_force_ms, &mut memory, now);
+    let traffic_is_back = note_latency(rules, &sight, in_force_ms, &mut memory, now);
+    let blocker = halted.or_else(|| unfit(&memory));
 
     let inputs = Inputs {
         blocked: blocker.is_some(),
@@ -72,7 +77,7 @@ fn run(
     (memory.phase, memory.doublings) = (Some(phase), doublings);
 
     let estimate = sight.finding.as_ref().ok();
-    let hedging = hedging(rules, estimate, &memory, phase);
+    let hedging = hedging(rules, estimate, &memory, phase, before.share() < phase.share());
     let reason = reason(rules.mode, blocker, phase, estimate.is_some());
     let orders = match hedging {
         Some((hedging, _)) if rules.mode == Mode::Enforce => Orders {
@@ -138,75 +143,8 @@ fn after_observing(mode: Mode, phase: Phase, memory: &mut Memory, now: Timestamp
     }
 }
 
-/// What the latency reading means for hedging: above a line, known, held, or off. Whether traffic is back after a pause
-/// for longer than a delay is held.
-fn note_latency(rules: &Rules, sight: &Sight, memory: &mut Memory, now: Timestamp) -> bool {
-    let in_force = in_force(memory).map(|hedging| hedging.delay_ms / 1e3);
-    let before = memory.blindness.unwrap_or(Blindness {
-        since: None,
-        idle_since: None,
-        off: false,
-    });
-    let idle_too_long = before
-        .idle_since
-        .is_some_and(|since| now.since(since) >= rules.max_staleness);
-    let known = |memory: &mut Memory, latch: Option<Latch>| {
-        (memory.latch, memory.blindness) = (latch, None);
-        idle_too_long
-    };
-    match &sight.finding {
-        Ok(estimate) => {
-            let newest = memory.samples.newest;
-            if memory.blindness.is_none() && newest > Timestamp::default() {
-                let new = u64::try_from(estimate.at.since(newest).as_millis()).unwrap_or(u64::MAX);
-                memory.samples.covered_ms = memory.samples.covered_ms.saturating_add(new);
-            }
-            memory.samples.newest = newest.max(estimate.at);
-            let latch = line_above(rules, estimate.target.delay, estimate.p50, memory.latch);
-            known(memory, latch)
-        }
-        Err(Finding::AtLeast { bound, p50, .. }) => {
-            if let Some(latch) = line_proved(rules, *bound, *p50) {
-                return known(memory, Some(latch));
-            }
-            // A hold never keeps a delay that the reading proves too short.
-            let too_short = in_force.is_some_and(|delay| delay < bound + rules.delay.add.as_secs_f64());
-            unknown(rules, before, idle_too_long, too_short, now, memory, now)
-        }
-        Err(Finding::Nothing { why, .. }) if why.reason == UnknownReason::NoTraffic => {
-            let idle_since = before.idle_since.or(Some(now));
-            memory.blindness = Some(Blindness { idle_since, ..before });
-            false
-        }
-        Err(Finding::Nothing { since, .. }) => {
-            unknown(rules, before, idle_too_long, false, *since, memory, now)
-        }
-    }
-}
-
-/// Latency is unknown for another reason than that nothing is called. A pause that was long enough for the budget to
-/// restart ends with it, and the time that a delay is held begins then.
-fn unknown(
-    rules: &Rules,
-    before: Blindness,
-    idle_too_long: bool,
-    too_short: bool,
-    since: Timestamp,
-    memory: &mut Memory,
-    now: Timestamp,
-) -> bool {
-    let since = before.since.filter(|_| !idle_too_long).unwrap_or(since);
-    let off = before.off || too_short || now.since(since) >= rules.max_staleness;
-    memory.blindness = Some(Blindness {
-        since: Some(since),
-        idle_since: None,
-        off,
-    });
-    idle_too_long
-}
-
-/// What keeps hedging off, by precedence; `None` when at most a cooldown does.
-fn blocker(rules: &Rules, readings: &Readings, saturation: &Saturation, memory: &Memory) -> Option<Reason> {
+/// What turns hedging off whatever latency says, by precedence.
+fn halted(rules: &Rules, readings: &Readings, saturation: &Saturation) -> Option<Reason> {
     if readings.stop.is_some() || rules.mode == Mode::Disabled {
         Some(Reason::Stopped)
     } else if rules.fault().is_some() {
@@ -215,10 +153,8 @@ fn blocker(rules: &Rules, readings: &Readings, saturation: &Saturation, memory: 
         Some(Reason::Saturated)
     } else if saturation.is_blind() {
         Some(Reason::SaturationUnknown)
-    } else if memory.blindness.is_some_and(|blindness| blindness.off) {
-        Some(Reason::LatencyUnknown)
     } else {
-        memory.latch.map(Latch::reason)
+        None
     }
 }
 
@@ -244,6 +180,7 @@ fn hedging(
     estimate: Option<&Estimate>,
     memory: &Memory,
     phase: Phase,
+    rewritten: bool,
 ) -> Option<(Hedging, Option<LimitedBy>)> {
     if !phase.is_on() {
         return None;
@@ -277,6 +214,7 @@ fn hedging(
         &estimate.target,
         in_force_ms,
         new_samples,
+        rewritten,
     );
     let p50_ms = rounded_up(estimate.p50 * 1e3);
     let min_remaining_ms = match in_force {
@@ -327,87 +265,4 @@ fn note_orders(
 
 fn in_force(memory: &Memory) -> Option<Hedging> {
     memory.orders.as_ref().and_then(|orders| orders.hedging)
-}
-
-/// What a message is made of.
-struct Told<'a> {
-    rules: &'a Rules,
-    readings: &'a Readings,
-    saturation: &'a Saturation,
-    sight: &'a Sight,
-    until: Option<Timestamp>,
-    now: Timestamp,
-}
-
-impl Told<'_> {
-    /// The reason with its numbers: what is so, why, and what it waits for.
-    fn message(&self, reason: Reason) -> String {
-        match reason {
-            Reason::Stopped => match &self.readings.stop {
-                Some(stop) => stop.message.clone(),
-                None => "mode: Disabled".to_owned(),
-            },
-            Reason::Invalid => self.rules.fault().unwrap_or_default().to_owned(),
-            Reason::Saturated => self.saturation.told_saturated(),
-            Reason::SaturationUnknown => self.saturation.told_unknown(self.now),
-            Reason::AboveMax => {
-                let max = messages::duration(self.rules.delay.max);
-                format!(
-                    "{}, delay.max is {max}: the service is slow as a whole",
-                    self.latency()
-                )
-            }
-            Reason::NoTimeToHedge => {
-                let deadline = messages::duration(self.rules.deadline.unwrap_or_default());
-                format!(
-                    "{}: a hedge could not answer within the deadline of {deadline}",
-                    self.latency()
-                )
-            }
-            Reason::CoolingDown => self.cooling(),
-            Reason::Held => format!("the delay is held: {}", self.latency()),
-            _ => self.waiting().unwrap_or_else(|| self.latency()),
-        }
-    }
-
-    /// `p95 512 ms of 12000 calls in 10m`, or why there is no such thing.
-    fn latency(&self) -> String {
-        match &self.sight.finding {
-            Ok(estimate) => format!(
-                "{} {} of {:.0} calls in {}",
-                messages::percentile(self.rules.delay.quantile),
-                messages::milliseconds(estimate.target.recommended),
-                estimate.calls.calls(),
-                messages::duration(self.sight.view.window.unwrap_or_default()),
-            ),
-            Err(finding) => finding.why().to_string(),
-        }
-    }
-
-    /// What keeps hedging off beside the time that a cooldown takes.
-    fn waiting(&self) -> Option<String> {
-        let mut waiting = Vec::new();
-        if self.saturation.is_not_back() {
-            waiting.push(self.saturation.told_saturated());
-        }
-        if !self.saturation.is_known() {
-            waiting.push(self.saturation.told_unknown(self.now));
-        }
-        if self.sight.finding.is_err() {
-            waiting.push(self.latency());
-        }
-        (!waiting.is_empty()).then(|| waiting.join("; "))
-    }
-
-    fn cooling(&self) -> String {
-        let left = self
-            .until
-            .map(|until| until.since(self.now))
-            .filter(|left| !left.is_zero());
-        let left = left.map(|left| format!("back in {}", messages::duration(left)));
-        left.into_iter()
-            .chain(self.waiting())
-            .collect::<Vec<_>>()
-            .join("; ")
-    }
 }

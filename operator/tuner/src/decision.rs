@@ -124,11 +124,11 @@ pub enum SwitchState {
 /// What hedging does. Shares are in `[0, 1]`; what cannot be identified is `None`. All of it assumes independent attempts.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Effect {
-    /// Hedges per call at the applied delay and budget.
+    /// Hedges per call at the applied delay and budget; 0 while off; with `mode: Observe` what full hedging would cost.
     pub hedge_share: Option<f64>,
     /// Share of user queries that miss the deadline without hedging.
     pub miss_share_unhedged: Option<f64>,
-    /// Share of user queries that miss the deadline as hedged.
+    /// Share of user queries that miss the deadline as hedged: measured once the whole window is hedged, predicted before.
     pub miss_share_hedged: Option<f64>,
 }
 

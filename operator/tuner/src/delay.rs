@@ -14,7 +14,7 @@ const HELD_ABOVE: f64 = 1.5;
 /// The hold band: hedge shares from `(1 - q) / BAND_BELOW` to `(1 - q) * BAND_ABOVE` leave the delay where it is.
 const BAND_BELOW: f64 = 1.5;
 const BAND_ABOVE: f64 = 1.25;
-/// A delay falls by at most this factor ...
+/// A delay falls by at most a fifth ...
 const FALL: f64 = 0.8;
 /// ... per so many seconds of new samples.
 const FALL_EVERY: Duration = Duration::from_secs(30);
@@ -46,7 +46,9 @@ pub(crate) struct Target {
     pub(crate) recommended: f64,
     /// Where the delay is to be, in seconds: the percentile, a bucket's edge, or `delay.min`.
     pub(crate) delay: f64,
-    /// What keeps the two apart.
+    /// The largest that the percentile could be, given how few calls say so, in seconds.
+    pub(crate) at_most: f64,
+    /// What keeps the delay from the percentile.
     pub(crate) limited_by: Option<LimitedBy>,
 }
 
@@ -59,20 +61,17 @@ pub(crate) struct Placed {
     pub(crate) limited_by: Option<LimitedBy>,
 }
 
-/// The line that a delay of at least `delay` seconds is above, if any.
-pub(crate) fn line_above(rules: &Rules, delay: f64, p50: f64, latched: Option<Latch>) -> Option<Latch> {
-    let back_under = |line: f64, latched: bool| {
-        if latched && line > 0.0 {
-            line * BACK_UNDER
-        } else {
-            line
-        }
+/// The line that a target is above, if any. Once it was above one, the percentile must be 10 % under it for all the
+/// doubt that so few calls leave: on a flat tail the estimate alone jumps across any gap.
+pub(crate) fn line_above(rules: &Rules, target: &Target, p50: f64, latched: Option<Latch>) -> Option<Latch> {
+    let above = |line: f64, latched: bool| match latched && line > 0.0 {
+        true => target.delay.max(target.at_most) > line * BACK_UNDER,
+        false => target.delay > line,
     };
-    if delay > back_under(rules.delay.max.as_secs_f64(), latched == Some(Latch::AboveMax)) {
+    if above(rules.delay.max.as_secs_f64(), latched == Some(Latch::AboveMax)) {
         return Some(Latch::AboveMax);
     }
-    let left = rules.deadline?.as_secs_f64() - p50;
-    (delay > back_under(left, latched.is_some())).then_some(Latch::NoTimeToHedge)
+    above(rules.deadline?.as_secs_f64() - p50, latched.is_some()).then_some(Latch::NoTimeToHedge)
 }
 
 /// The line that a delay is proved to be above by a quantile that is at least `bound` seconds.
@@ -96,15 +95,19 @@ pub(crate) fn target(rules: &Rules, survival: &Survival, quantile: Quantile) -> 
     if seconds <= 0.0 {
         return None;
     }
+    let q = rules.delay.quantile;
     let add = rules.delay.add.as_secs_f64();
     let recommended = seconds + add;
+    let doubt = noise(rules, survival).min((1.0 - q) / 2.0);
+    let at_most = survival.quantile(q + doubt).at_least() + add;
     let mut target = Target {
         recommended,
         delay: recommended,
+        at_most,
         limited_by: None,
     };
     if upper > COARSE * lower.max(0.0) * (1.0 + 1e-9) {
-        let most = BAND_ABOVE * (1.0 - rules.delay.quantile);
+        let most = BAND_ABOVE * (1.0 - q);
         let edge = survival
             .bounds()
             .iter()
@@ -121,13 +124,38 @@ pub(crate) fn target(rules: &Rules, survival: &Survival, quantile: Quantile) -> 
     Some(target)
 }
 
-/// Moves the delay in force, if any, towards its target: up at once, down slowly, not at all within the hold band.
+/// The delay in force as its own target, when the share of calls past it is what was asked for and the percentile lies
+/// in the part of the distribution that hedging hides, where only a guess says how far. Not against what calls as `seen`
+/// prove: a quantile of theirs that is only a bound.
+pub(crate) fn proved_by_share(
+    rules: &Rules,
+    survival: &Survival,
+    in_force: f64,
+    seen: Quantile,
+) -> Option<Target> {
+    let seen = seen.estimate()?;
+    let hidden = survival.quantile(rules.delay.quantile).at_least() > in_force;
+    (hidden && in_band(rules, survival, in_force)).then_some(Target {
+        recommended: seen + rules.delay.add.as_secs_f64(),
+        delay: in_force,
+        at_most: in_force,
+        limited_by: Some(LimitedBy::HoldBand),
+    })
+}
+
+/// Moves the delay in force, if any, to its target: up at once; not at all within the hold band; down as far as so few
+/// calls are sure of, once the new samples since its last move allow that whole way: so a fall is one document and not one
+/// per step, and noise does not send the delay down only to raise it again.
+///
+/// A document that is `rewritten` anyway, as the budget ramps up, does not hold a longer delay: the first one was placed on
+/// few calls, and the band would keep their error for good.
 pub(crate) fn place(
     rules: &Rules,
     survival: &Survival,
     target: &Target,
     in_force_ms: Option<f64>,
     new_samples: Duration,
+    rewritten: bool,
 ) -> Placed {
     let goal_ms = bounded_ms(rules, target.delay);
     let at_goal = Placed {
@@ -139,37 +167,52 @@ pub(crate) fn place(
     };
     let holds = |delay_ms: f64| {
         let delay = delay_ms / 1e3;
-        delay <= HELD_ABOVE * target.delay && in_band(rules, survival, delay)
+        delay <= HELD_ABOVE * target.delay.max(target.at_most) && in_band(rules, survival, delay)
     };
-    let resting = |delay_ms: f64, limited_by: LimitedBy| Placed {
-        delay_ms,
+    let resting = |limited_by| Placed {
+        delay_ms: in_force_ms,
         limited_by: Some(limited_by),
     };
-    if in_force_ms.total_cmp(&goal_ms).is_eq() {
+    let lowest_ms = in_force_ms * fall(new_samples);
+    if in_force_ms.total_cmp(&goal_ms).is_eq() || (rewritten && (lowest_ms..in_force_ms).contains(&goal_ms)) {
         return at_goal;
     }
     if holds(in_force_ms) {
-        return resting(in_force_ms, LimitedBy::HoldBand);
+        return resting(LimitedBy::HoldBand);
     }
     if goal_ms > in_force_ms {
         return at_goal;
     }
-    let fallen_ms = bounded_ms(rules, in_force_ms * fall(new_samples) / 1e3);
-    if fallen_ms <= goal_ms {
-        at_goal
-    } else if holds(fallen_ms) {
-        resting(fallen_ms, LimitedBy::HoldBand)
+    let sure_ms = match target.limited_by {
+        None => bounded_ms(rules, target.at_most).max(goal_ms),
+        Some(_) => goal_ms,
+    };
+    if sure_ms >= in_force_ms {
+        resting(LimitedBy::HoldBand)
+    } else if lowest_ms > sure_ms {
+        resting(LimitedBy::FallRate)
+    } else if sure_ms > goal_ms {
+        Placed {
+            delay_ms: sure_ms,
+            limited_by: Some(LimitedBy::HoldBand),
+        }
     } else {
-        resting(fallen_ms, LimitedBy::FallRate)
+        at_goal
     }
 }
 
 /// Whether the hedge share at `delay` is near enough to the one asked for, given how many calls say so.
 fn in_band(rules: &Rules, survival: &Survival, delay: f64) -> bool {
     let q = rules.delay.quantile;
-    let noise = 2.0 * (q * (1.0 - q) / survival.calls().max(1.0)).sqrt();
+    let noise = noise(rules, survival);
     let share = survival.at_most(delay - rules.delay.add.as_secs_f64());
     share >= (1.0 - q) / BAND_BELOW - noise && share <= BAND_ABOVE * (1.0 - q) + noise
+}
+
+/// Two standard deviations of a share of `1 - q` of so many calls.
+fn noise(rules: &Rules, survival: &Survival) -> f64 {
+    let q = rules.delay.quantile;
+    2.0 * (q * (1.0 - q) / survival.calls().max(1.0)).sqrt()
 }
 
 /// How far a delay may fall on so many new samples.

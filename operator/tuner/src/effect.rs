@@ -29,7 +29,7 @@ pub(crate) fn effect(rules: &Rules, estimate: Option<&Estimate>, hedging: Option
         return effect;
     };
     let per_query = |miss: f64| query_miss_share(miss, rules.fan_out);
-    match estimate.coverage {
+    match &estimate.coverage {
         Coverage::Unhedged => {
             effect.miss_share_unhedged = Some(per_query(missed));
             effect.miss_share_hedged = asked.and_then(|(hedging, past_delay)| {
@@ -42,10 +42,7 @@ pub(crate) fn effect(rules: &Rules, estimate: Option<&Estimate>, hedging: Option
                 Some(per_query(missed * (1.0 - hedged * (1.0 - hedge_too_late))))
             });
         }
-        Coverage::Wholly(hedged) => {
-            effect.miss_share_hedged = Some(per_query(missed));
-            effect.miss_share_unhedged = (deadline <= hedged.delay).then(|| per_query(missed));
-        }
+        Coverage::Wholly(_) => effect.miss_share_hedged = Some(per_query(missed)),
         Coverage::Partly(_) => {}
     }
     effect

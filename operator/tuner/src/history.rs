@@ -27,24 +27,29 @@ struct Stretch {
     until: Option<Timestamp>,
 }
 
-/// How much of a window was hedged.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// How much of a window was hedged, and how: smallest delay first.
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Coverage {
     /// Nothing.
     Unhedged,
     /// Some of it.
-    Partly(Hedged),
+    Partly(Vec<Hedged>),
     /// All of it.
-    Wholly(Hedged),
+    Wholly(Vec<Hedged>),
 }
 
 impl Coverage {
-    /// How calls were hedged, if any were.
-    pub(crate) fn hedged(self) -> Option<Hedged> {
+    /// How calls were hedged.
+    pub(crate) fn parts(&self) -> &[Hedged] {
         match self {
-            Self::Unhedged => None,
-            Self::Partly(hedged) | Self::Wholly(hedged) => Some(hedged),
+            Self::Unhedged => &[],
+            Self::Partly(parts) | Self::Wholly(parts) => parts,
         }
+    }
+
+    /// The smallest delay in use, in seconds: up to it a call is its first attempt.
+    pub(crate) fn smallest_delay(&self) -> Option<f64> {
+        self.parts().first().map(|part| part.delay)
     }
 }
 
@@ -86,25 +91,43 @@ impl History {
     }
 
     /// How calls were hedged in the `window` that ends `at`, when clients follow a document within `propagation`.
+    ///
+    /// Parts are by time, and as large as they can be: a delay counts from its document until `propagation` after the
+    /// next one, and where that overlaps the smaller delay has it.
     pub(crate) fn coverage(&self, at: Timestamp, window: Duration, propagation: Duration) -> Coverage {
-        let start = at.minus(window).minus(propagation);
-        let seen = self
+        let start = at.minus(window);
+        let longest = window.as_secs_f64();
+        let overlap = |stretch: &Stretch| {
+            let until = stretch.until.map_or(at, |until| until.plus(propagation).min(at));
+            until.since(stretch.from.max(start)).as_secs_f64()
+        };
+        let mut parts: Vec<_> = self
             .0
             .iter()
-            .filter(|stretch| stretch.from < at && stretch.until.is_none_or(|until| until > start));
-        let hedged = seen
+            .filter(|stretch| stretch.from < at)
             .map(|stretch| Hedged {
                 delay: stretch.delay_ms / 1e3,
                 budget: stretch.percent / 100.0,
+                part: if longest > 0.0 {
+                    overlap(stretch) / longest
+                } else {
+                    1.0
+                },
             })
-            .reduce(|left, right| Hedged {
-                delay: left.delay.min(right.delay),
-                budget: left.budget.max(right.budget),
-            });
-        match hedged {
-            None => Coverage::Unhedged,
-            Some(hedged) if self.since(at).is_some_and(|since| since <= start) => Coverage::Wholly(hedged),
-            Some(hedged) => Coverage::Partly(hedged),
+            .filter(|part| part.part > 0.0)
+            .collect();
+        parts.sort_by(|left, right| left.delay.total_cmp(&right.delay));
+        let mut left = 1.0;
+        for part in &mut parts {
+            part.part = part.part.min(left);
+            left -= part.part;
+        }
+        parts.retain(|part| part.part > 0.0);
+        let followed = start.minus(propagation);
+        match parts.is_empty() {
+            true => Coverage::Unhedged,
+            false if self.since(at).is_some_and(|since| since <= followed) => Coverage::Wholly(parts),
+            false => Coverage::Partly(parts),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::binomial::unlikely;
-use crate::delay::{Target, target};
+use crate::delay::{Target, line_above, proved_by_share, target};
 use crate::history::Coverage;
 use crate::memory::Memory;
 use crate::survival::Survival;
@@ -60,8 +60,15 @@ struct Seen<'a> {
     calls: Option<Survival>,
 }
 
-/// Reads the latency at `now`; notes in `memory` the window in use and the measure that proved plausible.
-pub(crate) fn read(rules: &Rules, latency: Option<&Latency>, memory: &mut Memory, now: Timestamp) -> Sight {
+/// Reads the latency at `now`, with the delay that clients hedge at if they do; notes in `memory` the window in use and the
+/// measure that proved plausible.
+pub(crate) fn read(
+    rules: &Rules,
+    latency: Option<&Latency>,
+    in_force_ms: Option<f64>,
+    memory: &mut Memory,
+    now: Timestamp,
+) -> Sight {
     let ladder = ladder(&rules.windows);
     let current = memory.window_ms.map(Duration::from_millis);
     let nothing = |why: Unknown, since: Timestamp, at: Option<Timestamp>| {
@@ -128,21 +135,24 @@ pub(crate) fn read(rules: &Rules, latency: Option<&Latency>, memory: &mut Memory
     let window = seen[index].reading.window;
     memory.window_ms = Some(u64::try_from(window.as_millis()).unwrap_or(u64::MAX));
     let coverage = |window| memory.history.coverage(at, window, rules.propagation);
-    let attempt_of = |calls: &Survival, coverage: Coverage| match coverage.hedged() {
-        Some(hedged) => calls.of_attempt(hedged),
-        None => calls.clone(),
-    };
     sight.view = view(calls, window, at);
     sight.low_confidence = doubts(rules, calls, seen[index].reading);
-    let attempt = attempt_of(calls, coverage(window));
+    let hedged = coverage(window);
+    let attempt = calls.of_attempt(hedged.parts());
     let quantile = attempt.quantile(rules.delay.quantile);
     let p50 = attempt.quantile(0.5).at_least();
     if let Some(why) = implausible(rules, memory, p50) {
         return sight.unknown(why, now);
     }
-    let estimate = match quantile {
-        Quantile::Estimate { seconds, .. } => seconds,
-        Quantile::AtLeast(bound) => {
+    let proved = in_force_ms
+        .map(|delay_ms| delay_ms / 1e3)
+        .filter(|&delay| hedged.smallest_delay().is_none_or(|limit| delay <= limit))
+        .and_then(|delay| proved_by_share(rules, &attempt, delay, calls.quantile(rules.delay.quantile)))
+        .filter(|proved| line_above(rules, proved, p50, memory.latch).is_none());
+    let estimate = match (proved, quantile) {
+        (Some(proved), _) => proved.delay,
+        (None, Quantile::Estimate { seconds, .. }) => seconds,
+        (None, Quantile::AtLeast(bound)) => {
             let (name, bound_ms) = (
                 messages::percentile(rules.delay.quantile),
                 messages::milliseconds(bound),
@@ -155,17 +165,16 @@ pub(crate) fn read(rules: &Rules, latency: Option<&Latency>, memory: &mut Memory
         }
     };
     for narrower in &seen[..index] {
+        let window = narrower.reading.window;
         let narrow = narrower
             .calls
             .as_ref()
-            .map(|calls| attempt_of(calls, coverage(narrower.reading.window)));
-        if let Some(why) =
-            narrow.and_then(|narrow| contradiction(rules, &narrow, estimate, narrower.reading.window))
-        {
+            .map(|calls| calls.of_attempt(coverage(window).parts()));
+        if let Some(why) = narrow.and_then(|narrow| contradiction(rules, &narrow, estimate, window)) {
             return sight.unknown(why, now);
         }
     }
-    let Some(target) = target(rules, &attempt, quantile) else {
+    let Some(target) = proved.or_else(|| target(rules, &attempt, quantile)) else {
         let name = messages::percentile(rules.delay.quantile);
         let message = format!(
             "{name} is {}, which is no delay",
@@ -174,7 +183,7 @@ pub(crate) fn read(rules: &Rules, latency: Option<&Latency>, memory: &mut Memory
         return sight.unknown(Unknown::new(UnknownReason::OutOfRange, message), now);
     };
     memory.accepted = Some(rules.measure.clone());
-    let (coverage, calls) = (coverage(window), calls.clone());
+    let (coverage, calls) = (hedged, calls.clone());
     sight.finding = Ok(Estimate {
         at,
         calls,

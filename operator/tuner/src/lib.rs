@@ -12,6 +12,7 @@ mod decision;
 mod delay;
 mod distribution;
 mod effect;
+mod fitness;
 mod history;
 mod latency;
 mod memory;
@@ -24,6 +25,7 @@ mod saturation;
 mod survival;
 mod switch;
 mod time;
+mod told;
 mod windows;
 
 pub use decide::{decide, decide_settled};

@@ -49,3 +49,20 @@ pub(crate) fn number(value: f64) -> String {
 pub(crate) fn percentile(quantile: f64) -> String {
     format!("p{}", number(quantile * 100.0))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{duration, milliseconds, number, percentile};
+    use std::time::Duration;
+
+    #[test]
+    fn numbers_read_as_people_write_them() {
+        assert_eq!(duration(Duration::from_secs(600)), "10m");
+        assert_eq!(duration(Duration::from_secs(3725)), "1h2m5s");
+        assert_eq!(duration(Duration::from_millis(250)), "250ms");
+        assert_eq!(milliseconds(0.5123), "512 ms");
+        assert_eq!(milliseconds(0.0015), "1.5 ms");
+        assert_eq!([number(61.0), number(0.012), number(0.0)], ["61", "0.012", "0"]);
+        assert_eq!([percentile(0.95), percentile(0.999)], ["p95", "p99.9"]);
+    }
+}

@@ -1,4 +1,8 @@
 //! Every rule of the decision, by the numbers.
+#![allow(
+    clippy::float_cmp,
+    reason = "decided numbers are whole tenths, and worked out by hand"
+)]
 
 #[cfg(test)]
 mod support;

@@ -375,12 +375,10 @@ proptest! {
     fn the_delay_falls_by_no_more_than_new_samples_allow(rules in some_rules(), steps in steps()) {
         let mut last_move = Timestamp::default();
         walk(&rules, &steps, |decided| {
-            if let (Some(before), Some(after)) = (decided.before, decided.decision.orders.hedging) {
-                if after.delay_ms < before.delay_ms {
+            if let (Some(before), Some(after)) = (decided.before, decided.decision.orders.hedging) && after.delay_ms < before.delay_ms {
                     let elapsed = decided.now.since(last_move).as_secs_f64();
                     let least = before.delay_ms * 0.8_f64.powf((elapsed / 30.0).floor());
                     prop_assert!(after.delay_ms >= least - 1e-6, "{} to {} in {elapsed} s", before.delay_ms, after.delay_ms);
-                }
             }
             if decided.before.map(|hedging| hedging.delay_ms) != decided.decision.orders.hedging.map(|hedging| hedging.delay_ms) {
                 last_move = decided.now;

@@ -91,6 +91,15 @@ pub(crate) fn scaled_help_desk(factor: f64) -> Histogram {
     Histogram::from_cumulative(buckets.chain([(f64::INFINITY, 1000.0)]), None, None).unwrap()
 }
 
+/// The same distribution from a hundred times as many calls: nearly without doubt.
+pub(crate) fn many(histogram: &Histogram) -> Histogram {
+    let buckets = histogram
+        .buckets()
+        .iter()
+        .map(|&(bound, count)| (bound, count * 100.0));
+    Histogram::from_cumulative(buckets, None, None).unwrap()
+}
+
 /// What calls look like when those that pass `delay` are hedged with probability `share` and attempts are like `attempt`:
 /// `S_L(t) = S(t) (1 - a (1 - S(t-d)))` at each bound.
 pub(crate) fn hedged(attempt: &Histogram, delay: f64, share: f64) -> Histogram {

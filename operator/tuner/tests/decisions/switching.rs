@@ -5,7 +5,7 @@ use hedgerow_tuner::{
     decide_settled,
 };
 
-use crate::support::{Target, alert, line, rules, scaled_help_desk, secs, unknown};
+use crate::support::{Target, alert, hedged, help_desk, line, many, rules, scaled_help_desk, secs, unknown};
 
 fn percent(decision: &Decision) -> Option<f64> {
     decision.orders.hedging.map(|hedging| hedging.percent)
@@ -153,9 +153,10 @@ fn every_return_ramps() {
 #[test]
 fn a_return_from_too_slow_needs_a_cooldown_and_the_ramp_too() {
     let mut target = Target::tuned(rules());
+    let good = many(&hedged(&help_desk(), 0.5, 1.0));
     target.latency(scaled_help_desk(3.0));
     assert_eq!(target.after(1).reason, Reason::AboveMax);
-    target.latency(scaled_help_desk(1.0));
+    target.latency(good);
     assert_eq!(target.after(1).reason, Reason::CoolingDown);
     assert_eq!(seconds_until_on(&mut target), 209);
     assert_eq!(target.decide().reason, Reason::Ramping);

@@ -1,0 +1,7 @@
+//! Traffic in virtual time: simulated calls, hedged by the documents in force, observed through real bucket layouts.
+
+#[cfg(test)]
+mod simulation;
+
+#[cfg(test)]
+mod scenarios;
