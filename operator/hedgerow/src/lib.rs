@@ -5,6 +5,7 @@
 //! files, and touches no cluster.
 
 pub mod cli;
+pub mod cluster;
 pub mod compile;
 pub mod exit;
 pub mod plan;
