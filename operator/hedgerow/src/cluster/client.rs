@@ -50,6 +50,7 @@ impl Clients {
 
         let mut writes = reads.clone();
         writes.default_retry = false;
+        // Beside the timeout of each write: a connection that is dead must not be handed to the next one.
         writes.read_timeout = Some(WRITE_TIMEOUT);
         writes.write_timeout = Some(WRITE_TIMEOUT);
         Ok(Self {

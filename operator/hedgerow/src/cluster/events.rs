@@ -133,8 +133,10 @@ fn name_prefix(regarding: &str) -> String {
 
 /// The longest part of `text` from its beginning that has at most `bytes` and ends between characters.
 fn cut(text: &str, bytes: usize) -> &str {
-    let end = text.floor_char_boundary(bytes);
-    text.get(..end).unwrap_or_default()
+    let end = (0..=bytes.min(text.len()))
+        .rev()
+        .find(|&end| text.is_char_boundary(end));
+    text.get(..end.unwrap_or(0)).unwrap_or_default()
 }
 
 #[cfg(test)]

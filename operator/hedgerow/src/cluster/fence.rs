@@ -48,7 +48,7 @@ impl BootTime {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
-    fn plus(self, later: Duration) -> Self {
+    pub(super) fn plus(self, later: Duration) -> Self {
         let later = i64::try_from(later.as_millis()).unwrap_or(i64::MAX);
         Self(self.0.saturating_add(later))
     }

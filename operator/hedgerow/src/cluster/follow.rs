@@ -1,9 +1,11 @@
 //! One watch, followed for as long as the process lives.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use kube::Resource;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event};
 use tokio::sync::watch;
@@ -12,20 +14,35 @@ use tracing::warn;
 use super::caches::CacheSlot;
 use super::client::WATCH_SECONDS;
 use super::lease::Leadership;
+use super::name::NamespacedName;
 
 /// What a watch fills.
 pub(super) trait Cache: Send + Sync {
     /// What is watched.
-    type Object: Send;
+    type Object: Resource + Send;
+
+    /// The names of all objects that are known.
+    fn known(&self) -> Vec<NamespacedName>;
+
+    /// The object of that name is like this now, or is gone.
+    fn set(&self, name: NamespacedName, object: Option<Self::Object>);
 
     /// These are all the objects that there are in `namespace`, or in the cluster.
-    fn listed(&self, namespace: Option<&str>, objects: Vec<Self::Object>);
-
-    /// An object is new, or changed.
-    fn applied(&self, object: Self::Object);
-
-    /// An object is gone.
-    fn deleted(&self, object: Self::Object);
+    fn listed(&self, namespace: Option<&str>, objects: Vec<Self::Object>) {
+        let listed: BTreeSet<_> = objects
+            .iter()
+            .map(|object| NamespacedName::of(object.meta()))
+            .collect();
+        let covered = |name: &NamespacedName| namespace.is_none_or(|namespace| name.namespace == namespace);
+        for name in self.known() {
+            if covered(&name) && !listed.contains(&name) {
+                self.set(name, None);
+            }
+        }
+        for object in objects {
+            self.set(NamespacedName::of(object.meta()), Some(object));
+        }
+    }
 }
 
 /// The configuration that every watch starts from.
@@ -65,8 +82,8 @@ pub(super) async fn follow<C: Cache>(
                         cache.listed(source.namespace.as_deref(), std::mem::take(&mut found));
                         slot.listed(term);
                     }
-                    Some(Ok(Event::Apply(object))) => cache.applied(object),
-                    Some(Ok(Event::Delete(object))) => cache.deleted(object),
+                    Some(Ok(Event::Apply(object))) => cache.set(NamespacedName::of(object.meta()), Some(object)),
+                    Some(Ok(Event::Delete(object))) => cache.set(NamespacedName::of(object.meta()), None),
                     Some(Err(error)) => {
                         warn!(what = source.what, namespace = source.namespace, %error, "watch failed, trying again");
                         slot.failed(error.to_string());

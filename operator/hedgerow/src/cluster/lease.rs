@@ -297,3 +297,110 @@ fn params() -> PostParams {
         ..PostParams::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// Never reached by these tests.
+    fn candidate() -> Candidate {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let config = kube::Config::new(http::Uri::from_static("https://127.0.0.1:1"));
+        let client = kube::Client::try_from(config).unwrap();
+        Candidate::new(
+            Api::namespaced(client, "hedgerow-system"),
+            LeaseSettings {
+                name: "hedgerow".into(),
+                identity: "me".into(),
+            },
+            Fence::closed(),
+            Arc::new(|_, _| {}),
+            watch::Sender::new(Leadership::Standby),
+        )
+    }
+
+    fn held_by(holder: Option<&str>, version: &str) -> Lease {
+        Lease {
+            metadata: ObjectMeta {
+                resource_version: Some(version.into()),
+                ..ObjectMeta::default()
+            },
+            spec: Some(LeaseSpec {
+                holder_identity: holder.map(str::to_owned),
+                lease_duration_seconds: Some(15),
+                lease_transitions: Some(4),
+                ..LeaseSpec::default()
+            }),
+        }
+    }
+
+    fn step(candidate: &mut Candidate, lease: &Lease, now: BootTime) -> Step {
+        candidate.see(lease, now);
+        candidate.step(lease, now)
+    }
+
+    #[tokio::test]
+    async fn a_lease_that_changes_is_never_taken_however_old_its_times_are() {
+        let mut candidate = candidate();
+        let mut now = BootTime::now();
+        for version in ["1", "2", "3"] {
+            assert_eq!(
+                step(&mut candidate, &held_by(Some("other"), version), now),
+                Step::Wait
+            );
+            now = now.plus(Duration::from_secs(14));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_lease_that_did_not_change_for_its_duration_is_taken() {
+        let mut candidate = candidate();
+        let lease = held_by(Some("other"), "1");
+        let seen = BootTime::now();
+        assert_eq!(step(&mut candidate, &lease, seen), Step::Wait);
+        assert_eq!(
+            step(&mut candidate, &lease, seen.plus(Duration::from_millis(14_999))),
+            Step::Wait
+        );
+        assert_eq!(
+            step(&mut candidate, &lease, seen.plus(Duration::from_secs(15))),
+            Step::Take
+        );
+    }
+
+    #[tokio::test]
+    async fn a_lease_that_was_given_back_is_taken_at_once() {
+        let mut candidate = candidate();
+        for holder in [None, Some("")] {
+            assert_eq!(
+                step(&mut candidate, &held_by(holder, "1"), BootTime::now()),
+                Step::Take
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn taking_counts_a_transition_and_renewing_does_not() {
+        let candidate = candidate();
+        let transitions = |holder| {
+            let lease = candidate.lease(ObjectMeta::default(), held_by(Some(holder), "1").spec);
+            lease.spec.unwrap().lease_transitions
+        };
+        assert_eq!(transitions("other"), Some(5));
+        assert_eq!(transitions("me"), Some(4));
+    }
+
+    #[tokio::test]
+    async fn who_does_not_renew_in_time_steps_down() {
+        let mut candidate = candidate();
+        candidate.won(BootTime::now());
+        assert!(candidate.leadership.borrow().leads());
+        candidate.lost("test");
+        assert!(!candidate.leadership.borrow().leads());
+        assert!(candidate.fence.check().is_err());
+        candidate.won(BootTime::now());
+        assert_eq!(*candidate.leadership.borrow(), Leadership::Leading { term: 2 });
+    }
+}

@@ -1,6 +1,6 @@
 //! The ConfigMaps that carry documents, as the API server tells: their metadata alone.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use futures::StreamExt;
@@ -76,57 +76,35 @@ impl Outputs {
     fn read(&self) -> std::sync::RwLockReadGuard<'_, BTreeMap<NamespacedName, Arc<OutputRecord>>> {
         self.records.read().unwrap_or_else(PoisonError::into_inner)
     }
-
-    fn update(&self, name: &NamespacedName, record: Option<OutputRecord>) {
-        let record = record.map(Arc::new);
-        let before = {
-            let mut records = self.records.write().unwrap_or_else(PoisonError::into_inner);
-            match &record {
-                Some(record) => records.insert(name.clone(), Arc::clone(record)),
-                None => records.remove(name),
-            }
-        };
-        if before == record {
-            return;
-        }
-        let owners = [before, record]
-            .into_iter()
-            .flatten()
-            .filter_map(|record| Some(record.owner.clone()?.policy));
-        let claimants = self
-            .policies
-            .claimants(name)
-            .into_iter()
-            .map(|claimant| claimant.policy);
-        self.changes.mark(owners.chain(claimants));
-    }
 }
 
 impl Cache for Outputs {
     type Object = PartialObjectMeta<ConfigMap>;
 
-    fn listed(&self, namespace: Option<&str>, objects: Vec<Self::Object>) {
-        let listed: BTreeSet<_> = objects
-            .iter()
-            .map(|object| NamespacedName::of(&object.metadata))
-            .collect();
-        let known: Vec<_> = self.read().keys().cloned().collect();
-        let covered = |name: &&NamespacedName| namespace.is_none_or(|namespace| name.namespace == namespace);
-        for name in known.iter().filter(covered).filter(|name| !listed.contains(name)) {
-            self.update(name, None);
-        }
-        for object in objects {
-            self.applied(object);
-        }
+    fn known(&self) -> Vec<NamespacedName> {
+        self.read().keys().cloned().collect()
     }
 
-    fn applied(&self, object: Self::Object) {
-        let record = OutputRecord::read(&object.metadata);
-        self.update(&record.name.clone(), Some(record));
-    }
-
-    fn deleted(&self, object: Self::Object) {
-        self.update(&NamespacedName::of(&object.metadata), None);
+    fn set(&self, name: NamespacedName, object: Option<Self::Object>) {
+        let record = object.map(|object| Arc::new(OutputRecord::read(&object.metadata)));
+        let before = {
+            let mut records = self.records.write().unwrap_or_else(PoisonError::into_inner);
+            match &record {
+                Some(record) => records.insert(name.clone(), Arc::clone(record)),
+                None => records.remove(&name),
+            }
+        };
+        if before == record {
+            return;
+        }
+        let owner = |record: Arc<OutputRecord>| record.owner.as_ref().map(|owner| owner.policy.clone());
+        let owners = [before, record].into_iter().flatten().filter_map(owner);
+        let claimants = self
+            .policies
+            .claimants(&name)
+            .into_iter()
+            .map(|claimant| claimant.policy);
+        self.changes.mark(owners.chain(claimants));
     }
 }
 

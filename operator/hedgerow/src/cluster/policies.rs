@@ -8,7 +8,7 @@ use hedgerow_api::HedgePolicy;
 use hedgerow_tuner::Timestamp;
 use kube::api::{ApiResource, DynamicObject};
 use kube::runtime::watcher;
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Api, Client, ResourceExt};
 
 use super::changes::Changes;
 use super::claims::{self, Claimant};
@@ -136,27 +136,6 @@ impl Policies {
         self.entries.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts an entry in its place and marks whom that concerns.
-    fn update(&self, key: &PolicyKey, entry: Option<PolicyEntry>) {
-        let entry = entry.map(Arc::new);
-        let before = {
-            let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
-            match &entry {
-                Some(entry) => entries.insert(key.clone(), Arc::clone(entry)),
-                None => entries.remove(key),
-            }
-        };
-        let changed = match (&before, &entry) {
-            (Some(before), Some(entry)) => before.differs(entry),
-            (None, None) => false,
-            _ => true,
-        };
-        if changed {
-            self.changes.mark([key.clone()]);
-            self.mark_rivals(key, before.as_deref(), entry.as_deref());
-        }
-    }
-
     /// Whoever claims a ConfigMap that this policy claims or claimed may now win or lose it.
     fn mark_rivals(&self, key: &PolicyKey, before: Option<&PolicyEntry>, after: Option<&PolicyEntry>) {
         let claims = [before, after]
@@ -186,27 +165,28 @@ fn in_namespace<'a>(
 impl Cache for Policies {
     type Object = DynamicObject;
 
-    fn listed(&self, namespace: Option<&str>, objects: Vec<DynamicObject>) {
-        let listed: BTreeSet<_> = objects
-            .iter()
-            .map(|object| NamespacedName::of(object.meta()))
-            .collect();
-        let known = namespace.map_or_else(|| self.keys(), |namespace| self.keys_in(namespace));
-        for key in known.iter().filter(|key| !listed.contains(key)) {
-            self.update(key, None);
-        }
-        for object in objects {
-            self.applied(object);
-        }
+    fn known(&self) -> Vec<NamespacedName> {
+        self.keys()
     }
 
-    fn applied(&self, object: DynamicObject) {
-        let entry = PolicyEntry::read(object);
-        self.update(&entry.key.clone(), Some(entry));
-    }
-
-    fn deleted(&self, object: DynamicObject) {
-        self.update(&NamespacedName::of(object.meta()), None);
+    fn set(&self, key: NamespacedName, object: Option<DynamicObject>) {
+        let entry = object.map(PolicyEntry::read).map(Arc::new);
+        let before = {
+            let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+            match &entry {
+                Some(entry) => entries.insert(key.clone(), Arc::clone(entry)),
+                None => entries.remove(&key),
+            }
+        };
+        let changed = match (&before, &entry) {
+            (Some(before), Some(entry)) => before.differs(entry),
+            (None, None) => false,
+            _ => true,
+        };
+        if changed {
+            self.changes.mark([key.clone()]);
+            self.mark_rivals(&key, before.as_deref(), entry.as_deref());
+        }
     }
 }
 
@@ -225,5 +205,116 @@ pub(super) fn source(client: &Client, namespace: Option<String>) -> Source<Dynam
                 .map(|event| event.map(|event| event.modify(|object| object.managed_fields_mut().clear())))
                 .boxed()
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn object(name: &str, spec: Value) -> DynamicObject {
+        serde_json::from_value(json!({
+            "apiVersion": "hedgerow.dev/v1alpha1", "kind": "HedgePolicy",
+            "metadata": {
+                "name": name, "namespace": "helpdesk", "uid": format!("uid-{name}"), "generation": 1,
+                "creationTimestamp": "2026-01-01T00:00:00Z",
+            },
+            "spec": spec,
+        }))
+        .unwrap()
+    }
+
+    fn publishing_to(config_map: &str) -> Value {
+        json!({
+            "targets": [{
+                "name": "t", "idempotent": true,
+                "latency": { "metric": "m_seconds", "measures": "LogicalCall" },
+            }],
+            "publish": [{ "configMap": config_map, "key": "k", "targets": [{ "name": "t" }] }],
+        })
+    }
+
+    fn set(policies: &Policies, name: &str, spec: Option<Value>) {
+        policies.set(
+            NamespacedName::new("helpdesk", name),
+            spec.map(|spec| object(name, spec)),
+        );
+    }
+
+    fn taken(policies: &Policies) -> Vec<String> {
+        let taken = policies.changes.take().now_or_never().unwrap_or_default();
+        taken.into_iter().map(|key| key.name).collect()
+    }
+
+    #[test]
+    fn a_policy_that_cannot_be_understood_is_kept_with_its_error_and_its_claims() {
+        let mut spec = publishing_to("kb");
+        spec["targets"] = "what?".into();
+        let policies = Policies::default();
+        set(&policies, "poison", Some(spec));
+        set(&policies, "sound", Some(publishing_to("other")));
+
+        let poison = policies.get(&NamespacedName::new("helpdesk", "poison")).unwrap();
+        assert!(
+            poison.policy.as_ref().unwrap_err().contains("what?"),
+            "{:?}",
+            poison.policy
+        );
+        let winner = policies.winner(&NamespacedName::new("helpdesk", "kb"));
+        assert_eq!(winner.unwrap().policy.name, "poison");
+        let sound = policies.get(&NamespacedName::new("helpdesk", "sound")).unwrap();
+        assert!(sound.policy.is_ok());
+    }
+
+    #[test]
+    fn claims_are_read_from_whatever_is_there() {
+        for (spec, expected) in [
+            (json!(null), vec![]),
+            (json!({ "publish": "x" }), vec![]),
+            (
+                json!({ "publish": [1, { "configMap": 2 }, { "configMap": "a" }, { "key": "k" }] }),
+                vec!["a"],
+            ),
+        ] {
+            let claims = claims_of(&json!({ "spec": spec }));
+            assert_eq!(claims.iter().map(String::as_str).collect::<Vec<_>>(), expected);
+        }
+    }
+
+    #[test]
+    fn rivals_are_told_when_a_claim_comes_and_goes() {
+        let policies = Policies::default();
+        set(&policies, "a", Some(publishing_to("kb")));
+        set(&policies, "b", Some(publishing_to("kb")));
+        set(&policies, "c", Some(publishing_to("other")));
+        assert_eq!(taken(&policies), ["a", "b", "c"]);
+        set(&policies, "a", None);
+        assert_eq!(taken(&policies), ["a", "b"]);
+    }
+
+    #[test]
+    fn what_is_the_same_is_not_told() {
+        let policies = Policies::default();
+        set(&policies, "a", Some(publishing_to("kb")));
+        assert_eq!(taken(&policies), ["a"]);
+        set(&policies, "a", Some(publishing_to("kb")));
+        set(&policies, "b", None);
+        assert!(taken(&policies).is_empty());
+    }
+
+    #[test]
+    fn a_list_removes_what_it_does_not_hold_in_its_namespace_alone() {
+        let policies = Policies::default();
+        set(&policies, "a", Some(publishing_to("kb")));
+        set(&policies, "b", Some(publishing_to("kb")));
+        policies.listed(Some("shop"), vec![]);
+        assert_eq!(policies.keys().len(), 2);
+        policies.listed(Some("helpdesk"), vec![object("b", publishing_to("kb"))]);
+        assert_eq!(policies.keys(), [NamespacedName::new("helpdesk", "b")]);
+        policies.listed(None, vec![]);
+        assert!(policies.keys().is_empty());
     }
 }

@@ -2,7 +2,7 @@
 
 mod parse;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use futures::StreamExt;
@@ -10,12 +10,12 @@ use hedgerow_api::names::{OFF_ANNOTATION, OFF_CONFIG_MAP};
 use hedgerow_tuner::Stop;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::watcher;
-use kube::{Api, Client, Resource};
+use kube::{Api, Client};
 
 use self::parse::{Breadth, StopOrder};
 use super::changes::Changes;
 use super::follow::{Cache, Source, watch_config};
-use super::name::PolicyKey;
+use super::name::{NamespacedName, PolicyKey};
 use super::policies::Policies;
 
 /// The stops that people ordered. Cheap to clone.
@@ -55,23 +55,6 @@ impl Stops {
             Some(said(format!("annotation {OFF_ANNOTATION}"), Some(reason)))
         })
     }
-
-    fn update(&self, namespace: &str, order: Option<StopOrder>) {
-        let before = {
-            let mut orders = self.orders.write().unwrap_or_else(PoisonError::into_inner);
-            match &order {
-                Some(order) => orders.insert(namespace.to_owned(), order.clone()),
-                None => orders.remove(namespace),
-            }
-        };
-        if before != order {
-            self.changes.mark(if namespace == &*self.operator_namespace {
-                self.policies.keys()
-            } else {
-                self.policies.keys_in(namespace)
-            });
-        }
-    }
 }
 
 /// What stopped a policy, and the reason that the person gave, cut to what a status can carry.
@@ -95,40 +78,37 @@ fn said(what: String, reason: Option<&str>) -> Stop {
 impl Cache for Stops {
     type Object = ConfigMap;
 
-    fn listed(&self, namespace: Option<&str>, objects: Vec<ConfigMap>) {
-        let listed: BTreeSet<_> = objects
-            .iter()
-            .filter_map(|object| object.metadata.namespace.clone())
-            .collect();
-        let known: Vec<_> = {
-            let orders = self.orders.read().unwrap_or_else(PoisonError::into_inner);
-            orders.keys().cloned().collect()
-        };
-        let covered = |known: &&String| namespace.is_none_or(|namespace| known.as_str() == namespace);
-        for namespace in known
-            .iter()
-            .filter(covered)
-            .filter(|known| !listed.contains(*known))
-        {
-            self.update(namespace, None);
-        }
-        for object in objects {
-            self.applied(object);
-        }
+    fn known(&self) -> Vec<NamespacedName> {
+        let orders = self.orders.read().unwrap_or_else(PoisonError::into_inner);
+        orders
+            .keys()
+            .map(|namespace| NamespacedName::new(namespace, OFF_CONFIG_MAP))
+            .collect()
     }
 
-    fn applied(&self, object: ConfigMap) {
-        let namespace = object.meta().namespace.clone().unwrap_or_default();
-        let breadth = if namespace == *self.operator_namespace {
+    fn set(&self, name: NamespacedName, object: Option<ConfigMap>) {
+        let namespace = name.namespace;
+        let everywhere = namespace == *self.operator_namespace;
+        let breadth = if everywhere {
             Breadth::Cluster
         } else {
             Breadth::Namespace(&namespace)
         };
-        self.update(&namespace, Some(StopOrder::read(&object, breadth)));
-    }
-
-    fn deleted(&self, object: ConfigMap) {
-        self.update(&object.metadata.namespace.unwrap_or_default(), None);
+        let order = object.map(|object| StopOrder::read(&object, breadth));
+        let before = {
+            let mut orders = self.orders.write().unwrap_or_else(PoisonError::into_inner);
+            match &order {
+                Some(order) => orders.insert(namespace.clone(), order.clone()),
+                None => orders.remove(&namespace),
+            }
+        };
+        if before != order {
+            self.changes.mark(if everywhere {
+                self.policies.keys()
+            } else {
+                self.policies.keys_in(&namespace)
+            });
+        }
     }
 }
 
@@ -154,15 +134,15 @@ mod tests {
         Stops::new("hedgerow-system", Policies::default(), Changes::default())
     }
 
-    fn off(namespace: &str, data: &[(&str, &str)]) -> ConfigMap {
-        let mut config_map = ConfigMap::default();
-        config_map.metadata.name = Some(OFF_CONFIG_MAP.into());
-        config_map.metadata.namespace = Some(namespace.into());
+    fn create(stops: &Stops, namespace: &str, data: &[(&str, &str)]) {
         let data = data
             .iter()
             .map(|&(key, value)| (key.to_owned(), value.to_owned()));
-        config_map.data = Some(data.collect());
-        config_map
+        let config_map = ConfigMap {
+            data: Some(data.collect()),
+            ..ConfigMap::default()
+        };
+        stops.set(NamespacedName::new(namespace, OFF_CONFIG_MAP), Some(config_map));
     }
 
     fn message(stops: &Stops, policy: &str) -> Option<String> {
@@ -173,7 +153,7 @@ mod tests {
     #[test]
     fn in_a_namespace_it_stops_that_namespace_alone() {
         let stops = stops();
-        stops.applied(off("helpdesk", &[("reason", "INC-7\n")]));
+        create(&stops, "helpdesk", &[("reason", "INC-7\n")]);
         assert_eq!(
             message(&stops, "helpdesk/kb").as_deref(),
             Some("ConfigMap helpdesk/hedgerow-off: INC-7")
@@ -184,7 +164,7 @@ mod tests {
     #[test]
     fn in_the_operators_namespace_it_stops_everything() {
         let stops = stops();
-        stops.applied(off("hedgerow-system", &[]));
+        create(&stops, "hedgerow-system", &[]);
         assert_eq!(
             message(&stops, "shop/kb").as_deref(),
             Some("ConfigMap hedgerow-system/hedgerow-off")
@@ -194,16 +174,16 @@ mod tests {
     #[test]
     fn removing_it_lifts_the_stop() {
         let stops = stops();
-        stops.applied(off("helpdesk", &[]));
-        stops.deleted(off("helpdesk", &[]));
+        create(&stops, "helpdesk", &[]);
+        stops.set(NamespacedName::new("helpdesk", OFF_CONFIG_MAP), None);
         assert_eq!(message(&stops, "helpdesk/kb"), None);
     }
 
     #[test]
     fn one_that_is_missing_from_a_new_list_is_lifted_and_others_stay() {
         let stops = stops();
-        stops.applied(off("helpdesk", &[]));
-        stops.applied(off("shop", &[]));
+        create(&stops, "helpdesk", &[]);
+        create(&stops, "shop", &[]);
         stops.listed(Some("helpdesk"), vec![]);
         assert_eq!(message(&stops, "helpdesk/kb"), None);
         assert!(message(&stops, "shop/kb").is_some());

@@ -1,13 +1,11 @@
 //! What becomes of outputs that nobody wants any longer.
 
 use hedgerow::cluster::{DesiredConfigMap, EndOfLife, Owner, RELEASED_ANNOTATION, Retirement};
-use hedgerow_tests::{Namespace, eventually};
+use hedgerow_tests::Namespace;
 use hedgerow_tuner::Reason;
 use k8s_openapi::api::core::v1::ConfigMap;
 
-use crate::scene::{
-    CONFIG_MAP, HOUR, KEY, NOW, PATIENCE, View, create_policy, desired, document, hedging, namespace,
-};
+use crate::scene::{CONFIG_MAP, HOUR, KEY, NOW, View, desired, document, hedging, stage};
 
 /// What a policy with `expiry: never` wants.
 fn desired_for_ever(owner: &Owner) -> DesiredConfigMap {
@@ -24,19 +22,15 @@ async fn delete_policy(namespace: &Namespace, view: &View, owner: &Owner) {
         .kubectl(&["delete", "hedgepolicy", &owner.policy.name])
         .await
         .unwrap();
-    eventually("the deletion is seen", PATIENCE, async || {
-        anyhow::ensure!(view.policies.get(&owner.policy).is_none());
-        Ok(())
+    view.sees("the deletion is seen", |view| {
+        view.policies.get(&owner.policy).is_none()
     })
-    .await
-    .unwrap();
+    .await;
 }
 
 #[tokio::test]
 async fn a_document_that_never_expires_is_written_off_and_left_when_its_policy_goes() {
-    let namespace = namespace("never").await;
-    let owner = create_policy(&namespace, "kb").await;
-    let view = View::of(&namespace).await;
+    let (namespace, owner, view) = stage("never").await;
     let wanted = desired_for_ever(&owner);
     let published = view.publisher.publish(&wanted, NOW).await.unwrap();
     assert_eq!(published.validity, None);
@@ -75,9 +69,7 @@ async fn a_document_that_never_expires_is_written_off_and_left_when_its_policy_g
 
 #[tokio::test]
 async fn an_output_that_leaves_the_spec_is_written_off_and_deleted_when_it_expires() {
-    let namespace = namespace("retire").await;
-    let owner = create_policy(&namespace, "kb").await;
-    let view = View::of(&namespace).await;
+    let (namespace, owner, view) = stage("retire").await;
     let wanted = desired(&owner, 512.0);
     view.publisher.publish(&wanted, NOW).await.unwrap();
 
@@ -117,9 +109,7 @@ async fn an_output_that_leaves_the_spec_is_written_off_and_deleted_when_it_expir
 
 #[tokio::test]
 async fn what_another_policy_has_taken_over_is_not_ended() {
-    let namespace = namespace("not-ended").await;
-    let owner = create_policy(&namespace, "kb").await;
-    let view = View::of(&namespace).await;
+    let (namespace, owner, view) = stage("not-ended").await;
     let wanted = desired(&owner, 512.0);
     view.publisher.publish(&wanted, NOW).await.unwrap();
     let before = view.caught_up(&namespace, CONFIG_MAP).await;
@@ -145,9 +135,7 @@ async fn what_another_policy_has_taken_over_is_not_ended() {
 
 #[tokio::test]
 async fn an_output_whose_policy_cannot_be_rendered_is_written_off() {
-    let namespace = namespace("write-off").await;
-    let owner = create_policy(&namespace, "kb").await;
-    let view = View::of(&namespace).await;
+    let (namespace, owner, view) = stage("write-off").await;
     let wanted = desired(&owner, 512.0);
     view.publisher.publish(&wanted, NOW).await.unwrap();
     let later = NOW.plus(HOUR / 10);

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use anyhow::ensure;
 use hedgerow::cluster::{LeaseSettings, NotLeading, PublishError, SchemaError, check_served_schema};
-use hedgerow_tests::{Cluster, Namespace, eventually};
+use hedgerow_tests::{Cluster, Namespace};
 use k8s_openapi::api::coordination::v1::Lease;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -36,12 +35,9 @@ async fn one_leads_and_another_follows_at_once_when_it_stops() {
     let mut first = candidate(&namespace, "first").await;
     until_acting(&first).await;
     let second = candidate(&namespace, "second").await;
-    eventually("the standby is ready", PATIENCE, async || {
-        ensure!(second.caches.synced());
-        Ok(())
-    })
-    .await
-    .unwrap();
+    second
+        .sees("the standby is ready", |view| view.caches.synced())
+        .await;
 
     assert!(first.leadership().borrow().leads());
     assert!(!second.leadership().borrow().leads());

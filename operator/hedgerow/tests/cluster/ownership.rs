@@ -1,8 +1,12 @@
 //! What is somebody else's stays somebody else's.
 
+use anyhow::bail;
 use hedgerow::cluster::{Change, NamespacedName, POLICY_UID_ANNOTATION, PublishError};
+use hedgerow_api::HedgePolicy;
 use hedgerow_api::names::{INSTANCE_ANNOTATION, POLICY_ANNOTATION};
+use hedgerow_tests::{Namespace, eventually};
 use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
 use crate::scene::{CONFIG_MAP, NOW, PATIENCE, View, bytes, create_policy, desired, namespace};
@@ -28,7 +32,7 @@ async fn a_strangers_config_map_is_left_byte_for_byte() {
     let before = bytes(&namespace, CONFIG_MAP).await;
     let view = View::of(&namespace).await;
 
-    let result = view.publisher.publish(&desired(&owner, 512.0), NOW).await;
+    let result = view.publish(&owner, 512.0).await;
 
     assert!(
         is_name_conflict(&result, "was not created by Hedgerow"),
@@ -78,10 +82,7 @@ async fn a_config_map_that_a_stranger_puts_in_the_place_of_ours_is_left_byte_for
     let owner = create_policy(&namespace, "kb").await;
     for round in 0..5 {
         let view = View::of(&namespace).await;
-        view.publisher
-            .publish(&desired(&owner, 512.0), NOW)
-            .await
-            .unwrap();
+        view.publish(&owner, 512.0).await.unwrap();
         view.caught_up(&namespace, CONFIG_MAP).await;
 
         let stranger = namespace.api::<ConfigMap>();
@@ -89,10 +90,7 @@ async fn a_config_map_that_a_stranger_puts_in_the_place_of_ours_is_left_byte_for
         let config_map: ConfigMap =
             serde_json::from_value(json!({ "metadata": { "name": CONFIG_MAP } })).unwrap();
         let created = stranger.create(&Default::default(), &config_map).await.unwrap();
-        let result = view
-            .publisher
-            .publish(&desired(&owner, f64::from(round) + 1.0), NOW)
-            .await;
+        let result = view.publish(&owner, f64::from(round) + 1.0).await;
 
         assert!(
             is_name_conflict(&result, "was not created by Hedgerow"),
@@ -117,7 +115,7 @@ async fn a_config_map_of_another_install_is_left_byte_for_byte() {
     let before = bytes(&namespace, CONFIG_MAP).await;
     let view = View::of(&namespace).await;
 
-    let result = view.publisher.publish(&desired(&owner, 512.0), NOW).await;
+    let result = view.publish(&owner, 512.0).await;
 
     assert!(is_name_conflict(&result, "install \"green\""), "{result:?}");
     assert_eq!(bytes(&namespace, CONFIG_MAP).await, before);
@@ -143,7 +141,7 @@ async fn a_config_map_that_something_else_controls_is_left_byte_for_byte() {
     let before = bytes(&namespace, CONFIG_MAP).await;
     let view = View::of(&namespace).await;
 
-    let result = view.publisher.publish(&desired(&owner, 512.0), NOW).await;
+    let result = view.publish(&owner, 512.0).await;
 
     assert!(
         is_name_conflict(&result, "controlled by Deployment front"),
@@ -152,22 +150,36 @@ async fn a_config_map_that_something_else_controls_is_left_byte_for_byte() {
     assert_eq!(bytes(&namespace, CONFIG_MAP).await, before);
 }
 
+async fn created(namespace: &Namespace, policy: &str) -> Option<Time> {
+    let policy = namespace.api::<HedgePolicy>().get(policy).await.unwrap();
+    policy.metadata.creation_timestamp
+}
+
 #[tokio::test]
 async fn the_older_policy_writes_and_the_younger_takes_over_when_it_is_gone() {
     let namespace = namespace("claims").await;
     let older = create_policy(&namespace, "z-older").await;
-    // creationTimestamp has whole seconds; of the same second, the first by name would win.
-    tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
-    let younger = create_policy(&namespace, "a-younger").await;
+    let younger = eventually("a policy that is younger by a second", PATIENCE, async || {
+        let younger = create_policy(&namespace, "a-younger").await;
+        let (older, created) = (
+            created(&namespace, "z-older").await,
+            created(&namespace, "a-younger").await,
+        );
+        if older == created {
+            // Of the same second the first by name would win.
+            namespace.kubectl(&["delete", "hedgepolicy", "a-younger"]).await?;
+            bail!("created in the same second");
+        }
+        Ok(younger)
+    })
+    .await
+    .unwrap();
     let view = View::of(&namespace).await;
-    view.publisher
-        .publish(&desired(&older, 512.0), NOW)
-        .await
-        .unwrap();
+    view.publish(&older, 512.0).await.unwrap();
     let before = view.caught_up(&namespace, CONFIG_MAP).await;
 
     let name = NamespacedName::new(namespace.name(), CONFIG_MAP);
-    let result = view.publisher.publish(&desired(&younger, 300.0), NOW).await;
+    let result = view.publish(&younger, 300.0).await;
     let conflicted = PublishError::Conflicted {
         name,
         winner: older.policy.clone(),
@@ -183,17 +195,13 @@ async fn the_older_policy_writes_and_the_younger_takes_over_when_it_is_gone() {
         .kubectl(&["delete", "hedgepolicy", "z-older"])
         .await
         .unwrap();
-    hedgerow_tests::eventually("the younger policy is told", PATIENCE, async || {
+    eventually("the younger policy is told", PATIENCE, async || {
         anyhow::ensure!(view.changes.take().await.contains(&younger.policy));
         Ok(())
     })
     .await
     .unwrap();
-    let published = view
-        .publisher
-        .publish(&desired(&younger, 300.0), NOW)
-        .await
-        .unwrap();
+    let published = view.publish(&younger, 300.0).await.unwrap();
 
     assert_eq!(published.change, Change::TakenOver);
     let live = view.caught_up(&namespace, CONFIG_MAP).await;
@@ -217,32 +225,17 @@ async fn a_policy_that_is_created_anew_under_its_name_takes_over() {
     let namespace = namespace("anew").await;
     let first = create_policy(&namespace, "kb").await;
     let view = View::of(&namespace).await;
-    view.publisher
-        .publish(&desired(&first, 512.0), NOW)
-        .await
-        .unwrap();
+    view.publish(&first, 512.0).await.unwrap();
     view.caught_up(&namespace, CONFIG_MAP).await;
     namespace.kubectl(&["delete", "hedgepolicy", "kb"]).await.unwrap();
     let second = create_policy(&namespace, "kb").await;
-    hedgerow_tests::eventually("the new policy is seen", PATIENCE, async || {
-        anyhow::ensure!(
-            view.policies
-                .get(&second.policy)
-                .is_some_and(|policy| policy.uid == second.uid)
-        );
-        Ok(())
+    view.sees("the new policy is seen", |view| {
+        let seen = view.policies.get(&second.policy);
+        seen.is_some_and(|policy| policy.uid == second.uid)
     })
-    .await
-    .unwrap();
+    .await;
 
-    assert_eq!(
-        view.publisher.publish(&desired(&first, 400.0), NOW).await,
-        Err(PublishError::PolicyGone)
-    );
-    let published = view
-        .publisher
-        .publish(&desired(&second, 512.0), NOW)
-        .await
-        .unwrap();
+    assert_eq!(view.publish(&first, 400.0).await, Err(PublishError::PolicyGone));
+    let published = view.publish(&second, 512.0).await.unwrap();
     assert_eq!(published.change, Change::TakenOver);
 }

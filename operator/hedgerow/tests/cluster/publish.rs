@@ -5,8 +5,8 @@ use hedgerow_api::names::{INSTANCE_ANNOTATION, MANAGED_BY_LABEL, POLICY_ANNOTATI
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use crate::scene::{
-    CONFIG_MAP, HOUR, INSTANCE, KEY, NOW, PATIENCE, View, control_plane, create_policy, desired, document,
-    hedging, namespace,
+    CONFIG_MAP, HOUR, INSTANCE, KEY, NOW, PATIENCE, View, control_plane, desired, document, hedging,
+    published_stage, stage,
 };
 
 /// Requests to write the ConfigMap of a namespace.
@@ -21,15 +21,9 @@ async fn writes(namespace: &hedgerow_tests::Namespace) -> usize {
 
 #[tokio::test]
 async fn a_new_config_map_says_whose_it_is() {
-    let namespace = namespace("new").await;
-    let owner = create_policy(&namespace, "kb").await;
-    let view = View::of(&namespace).await;
+    let (namespace, owner, view) = stage("new").await;
 
-    let published = view
-        .publisher
-        .publish(&desired(&owner, 512.0), NOW)
-        .await
-        .unwrap();
+    let published = view.publish(&owner, 512.0).await.unwrap();
 
     assert_eq!(published.change, Change::Created);
     assert_eq!(published.validity.unwrap().valid_until, Some(NOW.plus(HOUR)));
@@ -54,22 +48,11 @@ async fn a_new_config_map_says_whose_it_is() {
 
 #[tokio::test]
 async fn publishing_the_same_again_sends_nothing() {
-    let namespace = namespace("same").await;
-    let owner = create_policy(&namespace, "kb").await;
-    let view = View::of(&namespace).await;
-    view.publisher
-        .publish(&desired(&owner, 512.0), NOW)
-        .await
-        .unwrap();
-    view.caught_up(&namespace, CONFIG_MAP).await;
+    let (namespace, owner, view) = published_stage("same").await;
     let before = writes(&namespace).await;
 
     for _ in 0..5 {
-        let published = view
-            .publisher
-            .publish(&desired(&owner, 512.0), NOW)
-            .await
-            .unwrap();
+        let published = view.publish(&owner, 512.0).await.unwrap();
         assert_eq!(published.change, Change::Unchanged);
     }
 
@@ -78,13 +61,7 @@ async fn publishing_the_same_again_sends_nothing() {
 
 #[tokio::test]
 async fn a_restart_writes_nothing_although_it_would_issue_documents_anew() {
-    let namespace = namespace("restart").await;
-    let owner = create_policy(&namespace, "kb").await;
-    let view = View::of(&namespace).await;
-    view.publisher
-        .publish(&desired(&owner, 512.0), NOW)
-        .await
-        .unwrap();
+    let (namespace, owner, view) = published_stage("restart").await;
     drop(view);
     let before = writes(&namespace).await;
 
@@ -107,13 +84,7 @@ async fn a_restart_writes_nothing_although_it_would_issue_documents_anew() {
 
 #[tokio::test]
 async fn a_renewal_moves_the_times() {
-    let namespace = namespace("renew").await;
-    let owner = create_policy(&namespace, "kb").await;
-    let view = View::of(&namespace).await;
-    view.publisher
-        .publish(&desired(&owner, 512.0), NOW)
-        .await
-        .unwrap();
+    let (namespace, owner, view) = published_stage("renew").await;
 
     let later = NOW.plus(HOUR / 2);
     let mut renewed = desired(&owner, 512.0);
@@ -133,14 +104,7 @@ async fn a_renewal_moves_the_times() {
 
 #[tokio::test]
 async fn an_edit_by_a_person_is_told_put_back_and_not_told_again() {
-    let namespace = namespace("drift").await;
-    let owner = create_policy(&namespace, "kb").await;
-    let view = View::of(&namespace).await;
-    view.publisher
-        .publish(&desired(&owner, 512.0), NOW)
-        .await
-        .unwrap();
-    view.caught_up(&namespace, CONFIG_MAP).await;
+    let (namespace, owner, view) = published_stage("drift").await;
     view.changes.take().await;
 
     let patch = format!(r#"{{"data":{{"{KEY}":"{{}}","notes.txt":"mine"}}}}"#);
@@ -157,11 +121,7 @@ async fn an_edit_by_a_person_is_told_put_back_and_not_told_again() {
 
     let changed = tokio::time::timeout(PATIENCE, view.changes.take()).await.unwrap();
     assert!(changed.contains(&owner.policy));
-    let published = view
-        .publisher
-        .publish(&desired(&owner, 512.0), NOW)
-        .await
-        .unwrap();
+    let published = view.publish(&owner, 512.0).await.unwrap();
     let editor = Some("kubectl-edit".to_owned());
     assert_eq!(published.change, Change::PutBack { editor });
     let live = view.caught_up(&namespace, CONFIG_MAP).await;
@@ -173,25 +133,14 @@ async fn an_edit_by_a_person_is_told_put_back_and_not_told_again() {
     );
 
     let before = writes(&namespace).await;
-    let again = view
-        .publisher
-        .publish(&desired(&owner, 512.0), NOW)
-        .await
-        .unwrap();
+    let again = view.publish(&owner, 512.0).await.unwrap();
     assert_eq!(again.change, Change::Unchanged);
     assert_eq!(writes(&namespace).await, before);
 }
 
 #[tokio::test]
 async fn a_config_map_that_somebody_deletes_is_put_back() {
-    let namespace = namespace("deleted").await;
-    let owner = create_policy(&namespace, "kb").await;
-    let view = View::of(&namespace).await;
-    view.publisher
-        .publish(&desired(&owner, 512.0), NOW)
-        .await
-        .unwrap();
-    view.caught_up(&namespace, CONFIG_MAP).await;
+    let (namespace, owner, view) = published_stage("deleted").await;
 
     namespace
         .kubectl(&["delete", "configmap", CONFIG_MAP])
@@ -199,17 +148,9 @@ async fn a_config_map_that_somebody_deletes_is_put_back() {
         .unwrap();
 
     let name = NamespacedName::new(namespace.name(), CONFIG_MAP);
-    hedgerow_tests::eventually("the deletion is seen", PATIENCE, async || {
-        anyhow::ensure!(view.outputs.get(&name).is_none());
-        Ok(())
-    })
-    .await
-    .unwrap();
-    let published = view
-        .publisher
-        .publish(&desired(&owner, 512.0), NOW)
-        .await
-        .unwrap();
+    view.sees("the deletion is seen", |view| view.outputs.get(&name).is_none())
+        .await;
+    let published = view.publish(&owner, 512.0).await.unwrap();
     assert_eq!(published.change, Change::PutBack { editor: None });
     let live = view.caught_up(&namespace, CONFIG_MAP).await;
     assert!(document(&live, KEY).unwrap().hedging.is_some());
@@ -217,13 +158,7 @@ async fn a_config_map_that_somebody_deletes_is_put_back() {
 
 #[tokio::test]
 async fn a_label_that_somebody_removes_is_put_back() {
-    let namespace = namespace("label").await;
-    let owner = create_policy(&namespace, "kb").await;
-    let view = View::of(&namespace).await;
-    view.publisher
-        .publish(&desired(&owner, 512.0), NOW)
-        .await
-        .unwrap();
+    let (namespace, owner, view) = published_stage("label").await;
 
     let label = format!("{ROLE_LABEL}-");
     namespace
@@ -232,25 +167,16 @@ async fn a_label_that_somebody_removes_is_put_back() {
         .unwrap();
 
     let name = NamespacedName::new(namespace.name(), CONFIG_MAP);
-    hedgerow_tests::eventually("it leaves the watch", PATIENCE, async || {
-        anyhow::ensure!(view.outputs.get(&name).is_none());
-        Ok(())
-    })
-    .await
-    .unwrap();
-    view.publisher
-        .publish(&desired(&owner, 512.0), NOW)
-        .await
-        .unwrap();
+    view.sees("it leaves the watch", |view| view.outputs.get(&name).is_none())
+        .await;
+    view.publish(&owner, 512.0).await.unwrap();
     let live = view.caught_up(&namespace, CONFIG_MAP).await;
     assert_eq!(live.metadata.labels.unwrap()[ROLE_LABEL], "output");
 }
 
 #[tokio::test]
 async fn a_key_that_leaves_the_spec_is_written_off_and_deleted_when_it_expires() {
-    let namespace = namespace("key").await;
-    let owner = create_policy(&namespace, "kb").await;
-    let view = View::of(&namespace).await;
+    let (namespace, owner, view) = stage("key").await;
     let mut both = desired(&owner, 512.0);
     both.documents
         .insert("old.json".to_owned(), hedging(&owner, 512.0, NOW, Some(HOUR)));
@@ -288,18 +214,14 @@ async fn a_key_that_leaves_the_spec_is_written_off_and_deleted_when_it_expires()
 
 #[tokio::test]
 async fn nothing_is_published_for_a_policy_that_is_gone() {
-    let namespace = namespace("gone").await;
-    let owner = create_policy(&namespace, "kb").await;
-    let view = View::of(&namespace).await;
+    let (namespace, owner, view) = stage("gone").await;
     namespace.kubectl(&["delete", "hedgepolicy", "kb"]).await.unwrap();
-    hedgerow_tests::eventually("the deletion is seen", PATIENCE, async || {
-        anyhow::ensure!(view.policies.get(&owner.policy).is_none());
-        Ok(())
+    view.sees("the deletion is seen", |view| {
+        view.policies.get(&owner.policy).is_none()
     })
-    .await
-    .unwrap();
+    .await;
 
-    let result = view.publisher.publish(&desired(&owner, 512.0), NOW).await;
+    let result = view.publish(&owner, 512.0).await;
 
     assert_eq!(result, Err(PublishError::PolicyGone));
     assert!(

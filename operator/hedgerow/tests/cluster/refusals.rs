@@ -4,7 +4,9 @@ use hedgerow::cluster::{PublishError, Published};
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 
-use crate::scene::{CONFIG_MAP, NOW, PATIENCE, View, control_plane, create_policy, desired, namespace};
+use crate::scene::{
+    CONFIG_MAP, NOW, PATIENCE, View, control_plane, create_policy, desired, namespace, published_stage, stage,
+};
 
 fn reason(result: &Result<Published, PublishError>) -> &'static str {
     result.as_ref().map_or_else(PublishError::reason, |_| "written")
@@ -12,13 +14,7 @@ fn reason(result: &Result<Published, PublishError>) -> &'static str {
 
 #[tokio::test]
 async fn an_immutable_config_map_is_told() {
-    let namespace = namespace("immutable").await;
-    let owner = create_policy(&namespace, "kb").await;
-    let view = View::of(&namespace).await;
-    view.publisher
-        .publish(&desired(&owner, 512.0), NOW)
-        .await
-        .unwrap();
+    let (namespace, owner, view) = published_stage("immutable").await;
     let patch = [
         "patch",
         "configmap",
@@ -30,7 +26,7 @@ async fn an_immutable_config_map_is_told() {
     namespace.kubectl(&patch).await.unwrap();
     view.caught_up(&namespace, CONFIG_MAP).await;
 
-    let result = view.publisher.publish(&desired(&owner, 300.0), NOW).await;
+    let result = view.publish(&owner, 300.0).await;
 
     assert_eq!(reason(&result), "Immutable", "{result:?}");
     assert!(result.unwrap_err().to_string().contains("delete it"));
@@ -72,7 +68,7 @@ async fn an_admission_policy_that_refuses_is_told() {
     .unwrap();
     let view = View::of(&namespace).await;
 
-    let result = view.publisher.publish(&desired(&owner, 512.0), NOW).await;
+    let result = view.publish(&owner, 512.0).await;
 
     assert_eq!(reason(&result), "Denied", "{result:?}");
     assert!(result.unwrap_err().to_string().contains("not here"));
@@ -80,9 +76,7 @@ async fn an_admission_policy_that_refuses_is_told() {
 
 #[tokio::test]
 async fn a_namespace_that_is_being_deleted_is_told() {
-    let namespace = namespace("terminating").await;
-    let owner = create_policy(&namespace, "kb").await;
-    let view = View::of(&namespace).await;
+    let (namespace, owner, view) = stage("terminating").await;
     // No controller runs here that would end it, so it stays in this state.
     let kubectl = control_plane().await.kubectl().unwrap();
     kubectl
@@ -90,7 +84,7 @@ async fn a_namespace_that_is_being_deleted_is_told() {
         .await
         .unwrap();
 
-    let result = view.publisher.publish(&desired(&owner, 512.0), NOW).await;
+    let result = view.publish(&owner, 512.0).await;
 
     assert_eq!(reason(&result), "NamespaceTerminating", "{result:?}");
     assert!(
@@ -105,9 +99,7 @@ async fn a_namespace_that_is_being_deleted_is_told() {
 
 #[tokio::test]
 async fn a_document_that_is_too_large_is_told() {
-    let namespace = namespace("large").await;
-    let owner = create_policy(&namespace, "kb").await;
-    let view = View::of(&namespace).await;
+    let (_namespace, owner, view) = stage("large").await;
     let mut large = desired(&owner, 512.0);
     large.documents.insert("large".into(), "x".repeat(1_100_000));
 

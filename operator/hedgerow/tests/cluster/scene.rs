@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use hedgerow::cluster::{
     Clients, Cluster, ClusterSettings, DesiredConfigMap, EndOfLife, LeaseSettings, NamespacedName, Owner,
-    PolicyEntry, PolicyKey, Scope,
+    PolicyEntry, PolicyKey, PublishError, Published, Scope,
 };
 use hedgerow_api::HedgePolicy;
 use hedgerow_config::{Identity, Limits, NativeDocument, Validity};
@@ -129,6 +129,29 @@ impl View {
         }
     }
 
+    /// Publishes what [`desired`] says.
+    pub(crate) async fn publish(&self, owner: &Owner, delay_ms: f64) -> Result<Published, PublishError> {
+        self.publisher.publish(&desired(owner, delay_ms), NOW).await
+    }
+
+    /// Waits until `seen` holds.
+    pub(crate) async fn sees(&self, what: &str, seen: impl Fn(&Self) -> bool) {
+        let probe = async || {
+            ensure!(seen(self), "not yet");
+            Ok(())
+        };
+        eventually(what, PATIENCE, probe).await.unwrap();
+    }
+
+    /// A newer version of the policy than `known`, once this view has seen it.
+    pub(crate) async fn sees_newer(&self, known: &PolicyEntry) -> Arc<PolicyEntry> {
+        let newer = |seen: &Arc<PolicyEntry>| seen.resource_version != known.resource_version;
+        let probe = async || self.policies.get(&known.key).filter(newer).context("not yet");
+        eventually("a newer version of the policy", PATIENCE, probe)
+            .await
+            .unwrap()
+    }
+
     /// The policy, once this view has seen it.
     pub(crate) async fn policy(&self, key: &PolicyKey) -> Arc<PolicyEntry> {
         eventually("the policy is seen", PATIENCE, async || {
@@ -155,6 +178,22 @@ impl View {
         .await
         .unwrap()
     }
+}
+
+/// A namespace with the policy `kb`, and the view of an operator that has published nothing yet.
+pub(crate) async fn stage(name: &str) -> (Namespace, Owner, View) {
+    let namespace = namespace(name).await;
+    let owner = create_policy(&namespace, "kb").await;
+    let view = View::of(&namespace).await;
+    (namespace, owner, view)
+}
+
+/// A namespace with the policy `kb`, and the view of an operator that has published a delay of 512 ms for it.
+pub(crate) async fn published_stage(name: &str) -> (Namespace, Owner, View) {
+    let (namespace, owner, view) = stage(name).await;
+    view.publish(&owner, 512.0).await.unwrap();
+    view.caught_up(&namespace, CONFIG_MAP).await;
+    (namespace, owner, view)
 }
 
 /// A policy that publishes to [`CONFIG_MAP`].

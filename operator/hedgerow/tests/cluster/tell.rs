@@ -2,10 +2,9 @@
 
 use hedgerow::cluster::{Notice, Severity};
 use hedgerow_api::{HedgePolicy, HedgePolicyStatus, Summary};
-use hedgerow_tests::eventually;
 use k8s_openapi::api::events::v1::Event;
 
-use crate::scene::{PATIENCE, View, create_policy, namespace};
+use crate::scene::{create_policy, stage};
 
 fn status(hedging: &str) -> HedgePolicyStatus {
     HedgePolicyStatus {
@@ -20,9 +19,7 @@ fn status(hedging: &str) -> HedgePolicyStatus {
 
 #[tokio::test]
 async fn a_status_is_written_once() {
-    let namespace = namespace("status").await;
-    let owner = create_policy(&namespace, "kb").await;
-    let view = View::of(&namespace).await;
+    let (namespace, owner, view) = stage("status").await;
     let policy = view.policy(&owner.policy).await;
 
     assert!(view.status.write(&policy, &status("1/1")).await.unwrap());
@@ -31,13 +28,7 @@ async fn a_status_is_written_once() {
         "before the watch tells"
     );
     assert_eq!(view.status.current(&policy), status("1/1"));
-    let seen = eventually("the watch tells", PATIENCE, async || {
-        let seen = view.policy(&owner.policy).await;
-        anyhow::ensure!(seen.resource_version != policy.resource_version);
-        Ok(seen)
-    })
-    .await
-    .unwrap();
+    let seen = view.sees_newer(&policy).await;
     assert!(
         !view.status.write(&seen, &status("1/1")).await.unwrap(),
         "after it told"
@@ -60,9 +51,7 @@ async fn a_status_is_written_once() {
 
 #[tokio::test]
 async fn a_status_is_written_although_somebody_labels_the_policy_meanwhile() {
-    let namespace = namespace("status-race").await;
-    let owner = create_policy(&namespace, "kb").await;
-    let view = View::of(&namespace).await;
+    let (namespace, owner, view) = stage("status-race").await;
     let stale = view.policy(&owner.policy).await;
     namespace
         .kubectl(&["label", "hedgepolicy", "kb", "team=search"])
@@ -79,9 +68,7 @@ async fn a_status_is_written_although_somebody_labels_the_policy_meanwhile() {
 
 #[tokio::test]
 async fn the_status_of_a_policy_that_is_gone_is_no_error() {
-    let namespace = namespace("status-gone").await;
-    let owner = create_policy(&namespace, "kb").await;
-    let view = View::of(&namespace).await;
+    let (namespace, owner, view) = stage("status-gone").await;
     let policy = view.policy(&owner.policy).await;
     namespace.kubectl(&["delete", "hedgepolicy", "kb"]).await.unwrap();
     assert!(!view.status.write(&policy, &status("1/1")).await.unwrap());
@@ -95,9 +82,7 @@ async fn the_status_of_a_policy_that_is_gone_is_no_error() {
 
 #[tokio::test]
 async fn events_are_told_with_their_numbers_each_time() {
-    let namespace = namespace("events").await;
-    let owner = create_policy(&namespace, "kb").await;
-    let view = View::of(&namespace).await;
+    let (namespace, owner, view) = stage("events").await;
     for queue in [51, 77] {
         let notice = Notice {
             severity: Severity::Warning,

@@ -1,10 +1,11 @@
 //! What the watches tell.
 
+use futures::FutureExt;
 use hedgerow::cluster::{Scope, check_served_schema};
 use hedgerow_api::names::OFF_CONFIG_MAP;
 use hedgerow_tests::eventually;
 
-use crate::scene::{PATIENCE, View, create_policy, namespace, settings};
+use crate::scene::{PATIENCE, View, create_policy, namespace, settings, stage};
 
 #[tokio::test]
 async fn a_stop_is_told_to_the_policies_that_it_stops() {
@@ -60,9 +61,7 @@ async fn an_operator_for_one_namespace_sees_no_other() {
 
 #[tokio::test]
 async fn a_change_of_spec_or_annotation_is_told_and_a_status_is_not() {
-    let namespace = namespace("told").await;
-    let owner = create_policy(&namespace, "kb").await;
-    let view = View::of(&namespace).await;
+    let (namespace, owner, view) = stage("told").await;
     view.changes.take().await;
 
     let entry = view.policy(&owner.policy).await;
@@ -71,13 +70,9 @@ async fn a_change_of_spec_or_annotation_is_told_and_a_status_is_not() {
         ..Default::default()
     };
     view.status.write(&entry, &status).await.unwrap();
-    eventually("the status is seen", PATIENCE, async || {
-        let seen = view.policy(&owner.policy).await;
-        anyhow::ensure!(seen.resource_version != entry.resource_version);
-        Ok(())
-    })
-    .await
-    .unwrap();
+    view.sees_newer(&entry).await;
+    assert_eq!(view.changes.take().now_or_never(), None);
+
     namespace
         .kubectl(&["annotate", "hedgepolicy", "kb", "hedgerow.dev/off="])
         .await
@@ -86,10 +81,7 @@ async fn a_change_of_spec_or_annotation_is_told_and_a_status_is_not() {
     let changed = tokio::time::timeout(PATIENCE, view.changes.take()).await.unwrap();
     assert_eq!(changed, [owner.policy.clone()].into());
     let seen = view.policy(&owner.policy).await;
-    assert!(
-        view.stops.stop_for(&seen.key, &seen.annotations).is_some(),
-        "the change told was the annotation"
-    );
+    assert!(view.stops.stop_for(&seen.key, &seen.annotations).is_some());
 }
 
 #[tokio::test]

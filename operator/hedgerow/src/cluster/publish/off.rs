@@ -88,3 +88,95 @@ fn renewed(document: NativeDocument, now: Timestamp) -> NativeDocument {
         ..document
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use hedgerow_config::{Identity, Limits};
+    use hedgerow_tuner::{Hedging, Orders};
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn text(hedging: Option<Hedging>, reason: Reason, expiry: Option<Duration>) -> String {
+        let identity = Identity {
+            policy: "helpdesk/kb".into(),
+            policy_uid: "u".into(),
+            target: "t".into(),
+        };
+        let limits = Limits {
+            deadline: None,
+            max_attempts: 2,
+            max_concurrent: 100,
+        };
+        let validity = Validity::new(NOW, expiry);
+        NativeDocument::new(&identity, &Orders { hedging, reason }, &limits, 7, validity).to_json()
+    }
+
+    fn on(expiry: Option<Duration>) -> String {
+        let hedging = Hedging {
+            delay_ms: 512.0,
+            min_remaining_ms: 150.0,
+            percent: 10.0,
+            min_per_second: 0.0,
+        };
+        text(Some(hedging), Reason::Tuned, expiry)
+    }
+
+    fn parse(text: &str) -> NativeDocument {
+        NativeDocument::parse(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_document_that_lets_hedge_is_written_off_for_as_long_as_it_could_have_held() {
+        let later = NOW.plus(HOUR / 4);
+        let retired = retire(&on(Some(HOUR)), later).unwrap();
+        assert_eq!(retired.until, Some(later.plus(HOUR)));
+        let off = parse(&retired.text);
+        assert_eq!(
+            (off.hedging, off.reason.as_str(), off.revision),
+            (None, "Stopped", 8)
+        );
+        assert_eq!(off.validity, Validity::new(later, Some(HOUR)));
+    }
+
+    #[test]
+    fn an_off_document_stays_as_it_is_until_it_expires() {
+        let off = text(None, Reason::Saturated, Some(HOUR));
+        let retired = retire(&off, NOW.plus(HOUR / 2)).unwrap();
+        assert_eq!((retired.text, retired.until), (off.clone(), Some(NOW.plus(HOUR))));
+        assert_eq!(retire(&off, NOW.plus(HOUR)), None);
+    }
+
+    #[test]
+    fn a_document_that_never_expires_stays_off_for_ever() {
+        let retired = retire(&on(None), NOW).unwrap();
+        assert_eq!(retired.until, None);
+        assert_eq!(retire(&retired.text, NOW.plus(HOUR * 1000)), Some(retired));
+    }
+
+    #[test]
+    fn what_is_no_document_may_be_deleted() {
+        assert_eq!(retire("what?", NOW), None);
+    }
+
+    #[test]
+    fn switching_off_again_changes_nothing_until_a_renewal_is_due() {
+        let documents = BTreeMap::from([
+            ("k".to_owned(), on(Some(HOUR))),
+            ("notes".to_owned(), "what?".to_owned()),
+        ]);
+        let off = all(&documents, Reason::Invalid, NOW);
+        assert_eq!(parse(&off["k"]).reason, "Invalid");
+        assert_eq!(off["notes"], "what?");
+        assert_eq!(all(&off, Reason::Invalid, NOW.plus(HOUR / 4)), off);
+
+        let later = NOW.plus(HOUR);
+        let renewed = parse(&all(&off, Reason::Invalid, later)["k"]);
+        assert_eq!(renewed.validity, Validity::new(later, Some(HOUR)));
+        assert_eq!(renewed.revision, 8, "a renewal is no change of content");
+    }
+}

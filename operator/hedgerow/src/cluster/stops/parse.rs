@@ -74,8 +74,10 @@ mod tests {
     use super::*;
 
     fn order(policies: Option<&str>, breadth: Breadth<'_>) -> StopOrder {
-        let mut config_map = ConfigMap::default();
-        config_map.data = policies.map(|list| [("policies".to_owned(), list.to_owned())].into());
+        let config_map = ConfigMap {
+            data: policies.map(|list| [("policies".to_owned(), list.to_owned())].into()),
+            ..ConfigMap::default()
+        };
         StopOrder::read(&config_map, breadth)
     }
 
