@@ -66,7 +66,8 @@ fn bound(binding: Value, home: &str) -> Value {
 }
 
 fn with_subjects_in(mut object: Value, home: &str) -> Value {
-    for subject in object["subjects"].as_array_mut().into_iter().flatten() {
+    let subjects = object.get_mut("subjects").and_then(Value::as_array_mut);
+    for subject in subjects.into_iter().flatten() {
         subject["namespace"] = home.into();
     }
     object
