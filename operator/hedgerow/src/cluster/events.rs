@@ -91,10 +91,7 @@ impl Recorder {
     fn event(&self, regarding: ObjectReference, notice: &Notice) -> Event {
         Event {
             metadata: ObjectMeta {
-                generate_name: Some(format!(
-                    "{}.",
-                    cut(regarding.name.as_deref().unwrap_or_default(), 200)
-                )),
+                generate_name: Some(name_prefix(regarding.name.as_deref().unwrap_or_default())),
                 namespace: regarding.namespace.clone(),
                 ..ObjectMeta::default()
             },
@@ -128,6 +125,12 @@ fn reference<K: Resource<DynamicType = ()>>(name: &NamespacedName, uid: Option<&
     }
 }
 
+/// The beginning of an event's name, which the server completes.
+fn name_prefix(regarding: &str) -> String {
+    let name = cut(regarding, 200).trim_end_matches(['.', '-']);
+    format!("{name}-")
+}
+
 /// The longest part of `text` from its beginning that has at most `bytes` and ends between characters.
 fn cut(text: &str, bytes: usize) -> &str {
     let end = text.floor_char_boundary(bytes);
@@ -137,6 +140,13 @@ fn cut(text: &str, bytes: usize) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_name_of_an_event_begins_with_what_it_is_about() {
+        assert_eq!(name_prefix("kb"), "kb-");
+        let long = format!("{}.{}", "a".repeat(199), "b".repeat(50));
+        assert_eq!(name_prefix(&long), format!("{}-", "a".repeat(199)));
+    }
 
     #[test]
     fn a_note_is_cut_between_characters() {

@@ -137,11 +137,9 @@ mod tests {
 
     #[test]
     fn memory_is_read_back_as_it_was_written() {
-        let memory = Memory {
-            written: Timestamp::from_millis(1_700_000_000_000),
-            revision: 17,
-            ..Memory::default()
-        };
+        let mut memory = Memory::default();
+        memory.written = Timestamp::from_millis(1_700_000_000_000);
+        memory.revision = 17;
         let memory = BTreeMap::from([("shard-read".to_owned(), memory)]);
         let text = format_memory(&memory).unwrap();
         let record = OutputRecord::read(&annotated(&[(MEMORY_ANNOTATION, &text)]));

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hedgerow_api::names::FIELD_MANAGER;
 use hedgerow_api::{HedgePolicy, HedgePolicyStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
+use kube::api::{ApiResource, DynamicObject, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
 
@@ -68,12 +68,12 @@ impl StatusWriter {
             || policy.resource_version.clone(),
             |written| written.resource_version,
         );
-        match self.apply(policy, status, &version).await {
+        match self.replace(policy, status, &version).await {
             Ok(()) => Ok(true),
             Err(error) if error.is_not_found() => Ok(false),
             // Somebody changed the object since: nobody else writes its status, so the status still stands.
             Err(error) if error.is_conflict() => match self.read_version(policy).await? {
-                Some(version) => self.apply(policy, status, &version).await.map(|()| true),
+                Some(version) => self.replace(policy, status, &version).await.map(|()| true),
                 None => Ok(false),
             },
             Err(error) => Err(error),
@@ -88,22 +88,27 @@ impl StatusWriter {
             .remove(policy);
     }
 
-    async fn apply(
+    /// Replaces the status. Not by server-side apply: that would keep what others put there (the default of the schema is
+    /// such a thing), and a status that never becomes what it should be would be written for ever.
+    async fn replace(
         &self,
         policy: &PolicyEntry,
         status: &HedgePolicyStatus,
         version: &str,
     ) -> Result<(), WriteError> {
-        let resource = resource();
-        let patch = json!({
-            "apiVersion": resource.api_version,
-            "kind": resource.kind,
-            "metadata": { "name": policy.key.name, "uid": policy.uid, "resourceVersion": version },
-            "status": status,
-        });
-        let (api, params) = (self.api(&policy.key), PatchParams::apply(FIELD_MANAGER).force());
-        let patch = Patch::Apply(&patch);
-        let request = api.patch_status(&policy.key.name, &params, &patch);
+        let mut object = DynamicObject::new(&policy.key.name, &resource())
+            .within(&policy.key.namespace)
+            .data(json!({ "status": status }));
+        object.metadata.uid = Some(policy.uid.clone());
+        object.metadata.resource_version = Some(version.to_owned());
+        let (api, params) = (
+            self.api(&policy.key),
+            PostParams {
+                field_manager: Some(FIELD_MANAGER.to_owned()),
+                ..PostParams::default()
+            },
+        );
+        let request = api.replace_status(&policy.key.name, &params, &object);
         let object = self.writer.write(WriteKind::Status, request).await?;
         let written = Written {
             uid: policy.uid.clone(),

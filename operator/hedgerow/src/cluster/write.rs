@@ -67,7 +67,7 @@ impl WriteError {
 
     /// Whether the object is not there.
     pub(super) fn is_not_found(&self) -> bool {
-        matches!(self, Self::Refused(status) if status.is_not_found())
+        matches!(self, Self::Refused(status) if status.code == 404)
     }
 
     /// Whether the object is there already.

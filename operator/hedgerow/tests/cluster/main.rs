@@ -1,0 +1,17 @@
+//! The cluster module against a real kube-apiserver and etcd. One binary, so that one control plane serves all of it.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "all of it is tests, helpers included"
+)]
+
+mod end_of_life;
+mod lease;
+mod ownership;
+mod publish;
+mod refusals;
+mod scene;
+mod tell;
+mod watch;

@@ -1,0 +1,237 @@
+//! What the tests share: one control plane, and the operator's view of a namespace.
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use hedgerow::cluster::{
+    Clients, Cluster, ClusterSettings, DesiredConfigMap, EndOfLife, LeaseSettings, NamespacedName, Owner,
+    PolicyEntry, PolicyKey, Scope,
+};
+use hedgerow_api::HedgePolicy;
+use hedgerow_config::{Identity, Limits, NativeDocument, Validity};
+use hedgerow_tests::{Namespace, eventually};
+use hedgerow_tuner::{Hedging, Orders, Reason, Timestamp};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Config;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const INSTANCE: &str = "blue";
+pub(crate) const CONFIG_MAP: &str = "kb-hedging";
+pub(crate) const KEY: &str = "shard-read.json";
+pub(crate) const HOUR: Duration = Duration::from_secs(3600);
+
+/// When the documents of these tests are written, unless they say otherwise.
+pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+
+/// The control plane of this run, with our CRD.
+pub(crate) async fn control_plane() -> &'static hedgerow_tests::Cluster {
+    static CLUSTER: OnceCell<hedgerow_tests::Cluster> = OnceCell::const_new();
+    CLUSTER
+        .get_or_init(async || {
+            let cluster = hedgerow_tests::Cluster::start().await.unwrap();
+            println!("control plane: {}", cluster.folder().display());
+            install_crd(&cluster).await;
+            cluster
+        })
+        .await
+}
+
+async fn install_crd(cluster: &hedgerow_tests::Cluster) {
+    let kubectl = cluster.kubectl().unwrap();
+    kubectl.apply(&hedgerow_api::crd_yaml().unwrap()).await.unwrap();
+    let crd = "crd/hedgepolicies.hedgerow.dev";
+    kubectl
+        .run(&["wait", "--for=condition=Established", crd])
+        .await
+        .unwrap();
+    eventually("the API server serves policies", PATIENCE, async || {
+        let kinds = kubectl
+            .run(&["api-resources", "--api-group=hedgerow.dev"])
+            .await?;
+        ensure!(kinds.contains("hedgepolicies"), "it serves {kinds}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+}
+
+/// A namespace of the shared control plane, for one test.
+pub(crate) async fn namespace(name: &str) -> Namespace {
+    control_plane().await.namespace(name).await.unwrap()
+}
+
+pub(crate) async fn clients(kubeconfig: &Path) -> Clients {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+    Clients::new(config.unwrap()).unwrap()
+}
+
+/// An operator's view of the cluster; its watches end with it.
+pub(crate) struct View {
+    cluster: Cluster,
+    pub(crate) release: CancellationToken,
+    pub(crate) tasks: JoinSet<&'static str>,
+}
+
+impl Deref for View {
+    type Target = Cluster;
+
+    fn deref(&self) -> &Cluster {
+        &self.cluster
+    }
+}
+
+pub(crate) fn settings(namespaces: &[&str], lease: Option<LeaseSettings>) -> ClusterSettings {
+    ClusterSettings {
+        scope: Scope::Namespaces(namespaces.iter().map(|&name| name.to_owned()).collect()),
+        operator_namespace: "default".into(),
+        instance: INSTANCE.into(),
+        reporter: "hedgerow-0".into(),
+        lease,
+    }
+}
+
+impl View {
+    /// An operator that works in `namespace` alone, without a lease, and knows all there is in it.
+    pub(crate) async fn of(namespace: &Namespace) -> Self {
+        Self::with(settings(&[namespace.name()], None)).await
+    }
+
+    pub(crate) async fn with(settings: ClusterSettings) -> Self {
+        let view = Self::start(control_plane().await, settings).await;
+        eventually("the caches are synced", PATIENCE, async || {
+            ensure!(view.caches.synced(), "missing {:?}", view.caches.missing());
+            Ok(())
+        })
+        .await
+        .unwrap();
+        view
+    }
+
+    pub(crate) async fn start(control_plane: &hedgerow_tests::Cluster, settings: ClusterSettings) -> Self {
+        let clients = clients(control_plane.admin().kubeconfig()).await;
+        let cluster = Cluster::new(clients, settings, Arc::new(|_, _| {}));
+        let release = CancellationToken::new();
+        let tasks = cluster.spawn(release.clone());
+        Self {
+            cluster,
+            release,
+            tasks,
+        }
+    }
+
+    /// The policy, once this view has seen it.
+    pub(crate) async fn policy(&self, key: &PolicyKey) -> Arc<PolicyEntry> {
+        eventually("the policy is seen", PATIENCE, async || {
+            self.policies.get(key).with_context(|| format!("no {key}"))
+        })
+        .await
+        .unwrap()
+    }
+
+    /// Waits until this view knows the ConfigMap as it is, and returns that.
+    pub(crate) async fn caught_up(&self, namespace: &Namespace, config_map: &str) -> ConfigMap {
+        let name = NamespacedName::new(namespace.name(), config_map);
+        eventually("the ConfigMap is seen as it is", PATIENCE, async || {
+            let live = namespace.api::<ConfigMap>().get(config_map).await?;
+            let seen = self.outputs.get(&name).context("not seen")?;
+            let version = live.metadata.resource_version.clone().unwrap_or_default();
+            ensure!(
+                seen.resource_version == version,
+                "at {}, not {version}",
+                seen.resource_version
+            );
+            Ok(live)
+        })
+        .await
+        .unwrap()
+    }
+}
+
+/// A policy that publishes to [`CONFIG_MAP`].
+pub(crate) fn policy(name: &str) -> Value {
+    json!({
+        "apiVersion": "hedgerow.dev/v1alpha1", "kind": "HedgePolicy", "metadata": { "name": name },
+        "spec": {
+            "targets": [{
+                "name": "shard-read", "idempotent": true, "deadline": "1s",
+                "latency": { "metric": "shard_read_duration_seconds", "measures": "LogicalCall" },
+            }],
+            "publish": [{ "configMap": CONFIG_MAP, "key": KEY, "targets": [{ "name": "shard-read" }] }],
+        },
+    })
+}
+
+/// Creates the policy, and returns it as the owner of ConfigMaps.
+pub(crate) async fn create_policy(namespace: &Namespace, name: &str) -> Owner {
+    namespace.apply(&policy(name).to_string()).await.unwrap();
+    let created = namespace.api::<HedgePolicy>().get(name).await.unwrap();
+    Owner {
+        policy: PolicyKey::new(namespace.name(), name),
+        uid: created.metadata.uid.unwrap(),
+    }
+}
+
+/// A document that lets clients hedge, valid from `issued` for an hour, or for ever.
+pub(crate) fn hedging(owner: &Owner, delay_ms: f64, issued: Timestamp, expiry: Option<Duration>) -> String {
+    let identity = Identity {
+        policy: owner.policy.to_string(),
+        policy_uid: owner.uid.clone(),
+        target: "shard-read".into(),
+    };
+    let orders = Orders {
+        hedging: Some(Hedging {
+            delay_ms,
+            min_remaining_ms: 150.0,
+            percent: 10.0,
+            min_per_second: 0.0,
+        }),
+        reason: Reason::Tuned,
+    };
+    let limits = Limits {
+        deadline: Some(Duration::from_secs(1)),
+        max_attempts: 2,
+        max_concurrent: 100,
+    };
+    NativeDocument::new(&identity, &orders, &limits, 1, Validity::new(issued, expiry)).to_json()
+}
+
+/// What the policy wants under [`CONFIG_MAP`]: one document, tuned to `delay_ms`, that expires.
+pub(crate) fn desired(owner: &Owner, delay_ms: f64) -> DesiredConfigMap {
+    DesiredConfigMap {
+        name: NamespacedName::new(&owner.policy.namespace, CONFIG_MAP),
+        owner: owner.clone(),
+        end_of_life: EndOfLife::Collected,
+        documents: BTreeMap::from([(KEY.to_owned(), hedging(owner, delay_ms, NOW, Some(HOUR)))]),
+        memory: BTreeMap::from([("shard-read".to_owned(), hedgerow_tuner::Memory::default())]),
+        renew: false,
+    }
+}
+
+/// The document under a key of a ConfigMap.
+pub(crate) fn document(config_map: &ConfigMap, key: &str) -> Option<NativeDocument> {
+    let text = config_map.data.as_ref()?.get(key)?;
+    Some(NativeDocument::parse(text.as_bytes()).unwrap())
+}
+
+/// The object as the API server has it, managed fields and all.
+pub(crate) async fn bytes(namespace: &Namespace, config_map: &str) -> String {
+    let arguments = [
+        "get",
+        "configmap",
+        config_map,
+        "-o",
+        "json",
+        "--show-managed-fields",
+    ];
+    namespace.kubectl(&arguments).await.unwrap()
+}
