@@ -70,6 +70,7 @@ impl PrometheusOptions {
     pub async fn start(self) -> Result<Prometheus> {
         crate::tls::install();
         let folder = self.folder.clone().map_or_else(|| scratch("prometheus"), Ok)?;
+        fs::create_dir_all(&folder)?;
         // JSON is YAML.
         fs::write(folder.join("prometheus.yml"), self.config().to_string())?;
         fs::write(folder.join("alerts.yml"), self.rules().to_string())?;

@@ -5,11 +5,22 @@
 //! files, and touches no cluster.
 
 pub mod cli;
+pub mod cluster;
 pub mod compile;
+mod documents;
 pub mod exit;
+mod explain;
+pub mod heartbeat;
+pub mod index;
+pub mod metrics;
 pub mod plan;
 pub mod print;
+pub mod reconcile;
 pub mod run;
+pub mod sampler;
+mod schedule;
+pub mod server;
 pub mod settings;
+pub mod status;
 pub mod telemetry;
 mod words;

@@ -1,16 +1,196 @@
-//! `hedgerow run`: the operator.
+//! `hedgerow run`: puts the parts together, and ends when one of them does.
+
+mod identity;
+mod term;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hedgerow_signals::Source;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info};
 
 use crate::cli::RunArgs;
+use crate::cluster::{
+    Clients, Cluster, ClusterSettings, LeaseSettings, Scope, WriteQueue, WriteRate, check_served_schema,
+};
 use crate::exit::{Failure, Outcome};
+use crate::heartbeat::Heartbeats;
+use crate::index::Index;
+use crate::metrics::Metrics;
+use crate::server::{self, Health};
 use crate::settings::Settings;
 use crate::telemetry;
+
+use identity::Identity;
+use term::Term;
+
+/// Writes that were begun end within this, since each has a timeout of its own.
+const FINISH: Duration = Duration::from_secs(20);
 
 /// Runs until SIGTERM.
 ///
 /// # Errors
-/// A configuration that is not valid, and a part that failed.
+/// A configuration that is not valid, a cluster that cannot be worked in, and a part that failed.
 pub async fn run(args: &RunArgs) -> Outcome {
-    let _settings = Settings::load(&args.config).map_err(Failure::invalid)?;
+    let settings = Settings::load(&args.config).map_err(Failure::invalid)?;
     telemetry::start(args.log_format).map_err(Failure::invalid)?;
-    Err(Failure::failed("the cluster's part is not there yet"))
+    let identity = Identity::find(settings.namespace.as_deref()).map_err(Failure::invalid)?;
+    let sources = sources(&settings)?;
+
+    let clients = Clients::infer()
+        .await
+        .map_err(|why| Failure::failed(cannot_reach(&why)))?;
+    check_served_schema(&clients.reads)
+        .await
+        .map_err(Failure::failed)?;
+
+    let index = Index::default();
+    let queue = WriteQueue::new(rate(&settings));
+    let metrics = Metrics::new(index.clone(), queue.clone());
+    let cluster = Arc::new(Cluster::new(clients, cluster_settings(&settings, &identity), {
+        let metrics = metrics.clone();
+        Arc::new(move |object, outcome| metrics.wrote(object, outcome))
+    }));
+    let heartbeats = Heartbeats::default();
+
+    let stop = CancellationToken::new();
+    let release = CancellationToken::new();
+    let mut servers = serve(&settings, &cluster, &index, &metrics, &heartbeats, &stop).await?;
+    let mut watches = cluster.spawn(release.clone());
+    let term = Term {
+        settings: &settings,
+        identity: &identity,
+        cluster: Arc::clone(&cluster),
+        sources,
+        index,
+        queue,
+        metrics,
+        heartbeats,
+    };
+    info!(
+        version = env!("CARGO_PKG_VERSION"),
+        instance = settings.instance,
+        identity = identity.unique,
+        "started"
+    );
+
+    let lead = term.lead(&stop);
+    tokio::pin!(lead);
+    let ended = tokio::select! {
+        () = asked_to_stop() => Ok(()),
+        ended = &mut lead => return Err(Failure::failed(ended.err().unwrap_or_default())),
+        Some(ended) = watches.join_next() => Err(unexpected(ended)),
+        Some(ended) = servers.join_next() => Err(unexpected(ended)),
+    };
+    if let Err(why) = &ended {
+        error!(why, "a part of the operator ended");
+    }
+    // First what is being written, then the lease: nobody else writes before we have ended.
+    stop.cancel();
+    let _ = timeout(FINISH, lead).await;
+    release.cancel();
+    if settings.lease.is_some() && ended.is_ok() {
+        // The lease's task is the one that ends.
+        let _ = watches.join_next().await;
+    }
+    info!("stopped");
+    ended.map(|()| ExitCode::SUCCESS).map_err(Failure::failed)
+}
+
+/// Waits for SIGTERM or SIGINT.
+async fn asked_to_stop() {
+    let (term, interrupt) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
+    match (term, interrupt) {
+        (Ok(mut term), Ok(mut interrupt)) => {
+            tokio::select! {
+                _ = term.recv() => info!("SIGTERM"),
+                _ = interrupt.recv() => info!("SIGINT"),
+            }
+        }
+        // Without handlers the signals end the process by themselves.
+        _ => std::future::pending().await,
+    }
+}
+
+async fn serve(
+    settings: &Settings,
+    cluster: &Cluster,
+    index: &Index,
+    metrics: &Metrics,
+    heartbeats: &Heartbeats,
+    stop: &CancellationToken,
+) -> Result<JoinSet<&'static str>, Failure> {
+    let health = Health {
+        heartbeats: heartbeats.clone(),
+        caches: cluster.caches.clone(),
+        metrics: metrics.clone(),
+    };
+    let public = server::listen("listen.address", settings.listen)
+        .await
+        .map_err(Failure::invalid)?;
+    let loopback = server::listen("listen.explain", settings.listen_loopback)
+        .await
+        .map_err(Failure::invalid)?;
+    let mut servers = JoinSet::new();
+    let stopped = stop.clone().cancelled_owned();
+    servers.spawn(async move {
+        let _ = server::serve_health(public, health, stopped).await;
+        "health server"
+    });
+    let (index, stopped) = (index.clone(), stop.clone().cancelled_owned());
+    servers.spawn(async move {
+        let _ = server::serve_explanations(loopback, index, stopped).await;
+        "explain server"
+    });
+    Ok(servers)
+}
+
+fn sources(settings: &Settings) -> Result<Vec<Arc<Source>>, Failure> {
+    let made = settings
+        .sources
+        .iter()
+        .map(|declared| Source::new(declared.settings.clone()).map(Arc::new));
+    made.collect::<Result<_, _>>().map_err(Failure::invalid)
+}
+
+fn rate(settings: &Settings) -> WriteRate {
+    let per_second = f64::from(settings.writes_per_second);
+    WriteRate {
+        per_second,
+        burst: 2.0 * per_second,
+    }
+}
+
+fn cluster_settings(settings: &Settings, identity: &Identity) -> ClusterSettings {
+    ClusterSettings {
+        scope: if settings.watch_namespaces.is_empty() {
+            Scope::Cluster
+        } else {
+            Scope::Namespaces(settings.watch_namespaces.clone())
+        },
+        operator_namespace: identity.namespace.clone(),
+        instance: settings.instance.clone(),
+        reporter: identity.pod.clone(),
+        lease: settings.lease.clone().map(|name| LeaseSettings {
+            name,
+            identity: identity.unique.clone(),
+        }),
+    }
+}
+
+fn cannot_reach(why: &kube::Error) -> String {
+    format!("no cluster to work in: {why}; set KUBECONFIG, or run in a pod with a service account")
+}
+
+/// Every task lives as long as the process: one that ends is a fault, and a panic is one too.
+fn unexpected(ended: Result<&'static str, JoinError>) -> String {
+    match ended {
+        Ok(name) => format!("{name} ended by itself"),
+        Err(why) => format!("a task panicked: {why}"),
+    }
 }

@@ -54,6 +54,12 @@ pub(crate) fn number(value: f64) -> String {
     }
 }
 
+/// A count as a whole number; `None` for what no counter holds.
+pub(crate) fn whole(value: f64) -> Option<i64> {
+    // Through text, since a cast would turn what does not fit into something else.
+    format!("{value:.0}").parse().ok()
+}
+
 /// A point in time as Kubernetes writes it, to the second.
 pub(crate) fn time(at: Timestamp) -> Time {
     let seconds = at.as_millis().div_euclid(1000);

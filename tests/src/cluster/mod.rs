@@ -58,6 +58,7 @@ impl ClusterOptions {
     /// When a part is not built, or ends, or is not ready in time.
     pub async fn start(self) -> Result<Cluster> {
         let folder = self.folder.map_or_else(|| scratch("cluster"), Ok)?;
+        fs::create_dir_all(&folder)?;
         let etcd_url = format!("http://127.0.0.1:{}", free_port()?);
         let url = format!("https://127.0.0.1:{}", free_port()?);
         let admin = Credentials::prepare(&folder, &url)?;

@@ -36,7 +36,6 @@ pub struct OperatorOptions<'a> {
     home: &'a Namespace,
     watched: Vec<String>,
     build: Build,
-    folder: Option<PathBuf>,
     config: Value,
 }
 
@@ -56,7 +55,6 @@ impl<'a> OperatorOptions<'a> {
             home,
             watched,
             build: Build::Debug,
-            folder: None,
             config,
         }
     }
@@ -84,20 +82,13 @@ impl<'a> OperatorOptions<'a> {
         self
     }
 
-    /// Keeps configuration and logs in `folder`.
-    #[must_use]
-    pub fn folder(mut self, folder: PathBuf) -> Self {
-        self.folder = Some(folder);
-        self
-    }
-
     /// Grants its rights, starts it, and waits until it is ready.
     ///
     /// # Errors
     /// When it does not build, is refused its rights, ends, or is not ready in time.
     pub async fn start(mut self) -> Result<Operator> {
         crate::tls::install();
-        let folder = self.folder.clone().map_or_else(|| scratch("operator"), Ok)?;
+        let folder = scratch("operator")?;
         let (metrics_port, explain_port) = (free_port()?, free_port()?);
         self.config["listen"] = json!({
             "address": format!("127.0.0.1:{metrics_port}"), "explain": format!("127.0.0.1:{explain_port}"),

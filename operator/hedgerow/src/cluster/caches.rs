@@ -62,7 +62,9 @@ impl Caches {
             return false;
         };
         let states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
-        states.iter().all(|state| state.listed.is_some_and(|listed| listed >= term))
+        states
+            .iter()
+            .all(|state| state.listed.is_some_and(|listed| listed >= term))
     }
 
     pub(super) fn subscribe(&self) -> watch::Receiver<()> {
@@ -134,7 +136,10 @@ mod tests {
         slot.listed(0);
         assert!(!caches.may_act(SECOND_TERM));
         slot.listed(1);
-        assert!(!caches.may_act(SECOND_TERM), "a list of an earlier term is too old");
+        assert!(
+            !caches.may_act(SECOND_TERM),
+            "a list of an earlier term is too old"
+        );
         slot.listed(2);
         assert!(caches.may_act(SECOND_TERM));
     }

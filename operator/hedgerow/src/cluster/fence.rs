@@ -75,7 +75,9 @@ impl Fence {
 
     /// Lets writes pass for `validity` from `sent`, when the last successful renewal was sent.
     pub(super) fn renewed(&self, sent: BootTime, validity: Duration) {
-        self.inner.open_until.store(sent.plus(validity).0, Ordering::Release);
+        self.inner
+            .open_until
+            .store(sent.plus(validity).0, Ordering::Release);
     }
 
     /// Refuses writes from now on.

@@ -53,7 +53,7 @@ pub(super) async fn follow<C: Cache>(
 ) {
     loop {
         let term = leadership.borrow_and_update().term();
-        let mut stream = (source.begin)().default_backoff();
+        let mut stream = (source.begin)().default_backoff().boxed();
         let mut found = Vec::new();
         loop {
             tokio::select! {

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use hedgerow_api::names::FIELD_MANAGER;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff;
@@ -16,8 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::fence::{BootTime, Fence};
-use super::publish::FIELD_MANAGER;
-use super::write::{OnWrite, WriteError, WriteKind};
+use super::write::{OnWrite, WriteError, WriteKind, bounded};
 
 /// Others may take the lease when they have seen no renewal for this long.
 const LEASE_DURATION: Duration = Duration::from_secs(15);
@@ -141,7 +141,8 @@ impl Candidate {
             Ok(Held::Kept) => self.won(sent),
             Ok(Held::Taken) => {
                 // Somebody else may have led in between, unseen: what is known is as old as on standby.
-                self.leadership.send_if_modified(|now| std::mem::replace(now, Leadership::Standby).leads());
+                self.leadership
+                    .send_if_modified(|now| std::mem::replace(now, Leadership::Standby).leads());
                 self.won(sent);
             }
             Ok(Held::ByAnother) => self.lost("another replica holds the lease"),
@@ -193,7 +194,10 @@ impl Candidate {
 
     fn see(&mut self, lease: &Lease, now: BootTime) {
         let version = |lease: &Lease| lease.metadata.resource_version.clone();
-        let same = self.seen.as_ref().is_some_and(|seen| version(&seen.lease) == version(lease));
+        let same = self
+            .seen
+            .as_ref()
+            .is_some_and(|seen| version(&seen.lease) == version(lease));
         if !same {
             self.seen = Some(Seen {
                 lease: lease.clone(),
@@ -213,7 +217,9 @@ impl Candidate {
         if holder.is_empty() {
             return Step::Take;
         }
-        let duration = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        let duration = spec
+            .lease_duration_seconds
+            .and_then(|seconds| u64::try_from(seconds).ok());
         let duration = duration.map_or(LEASE_DURATION, Duration::from_secs);
         match &self.seen {
             Some(seen) if now.since(seen.at) >= duration => Step::Take,
@@ -236,7 +242,11 @@ impl Candidate {
                 lease_duration_seconds: i32::try_from(LEASE_DURATION.as_secs()).ok(),
                 acquire_time: before.acquire_time.filter(|_| kept).or_else(|| Some(now.clone())),
                 renew_time: Some(now),
-                lease_transitions: Some(if kept { transitions } else { transitions.saturating_add(1) }),
+                lease_transitions: Some(if kept {
+                    transitions
+                } else {
+                    transitions.saturating_add(1)
+                }),
                 ..LeaseSpec::default()
             }),
         }
@@ -247,7 +257,8 @@ impl Candidate {
         if !self.leadership.borrow().leads() {
             self.terms += 1;
             info!(identity = self.settings.identity, term = self.terms, "leading");
-            self.leadership.send_replace(Leadership::Leading { term: self.terms });
+            self.leadership
+                .send_replace(Leadership::Leading { term: self.terms });
         }
     }
 
@@ -272,8 +283,8 @@ impl Candidate {
             spec.holder_identity = None;
             spec.lease_duration_seconds = Some(1);
         }
-        let released = self.api.replace(&self.settings.name, &params(), &lease);
-        match super::write::bounded(released).await {
+        let params = params();
+        match bounded(self.api.replace(&self.settings.name, &params, &lease)).await {
             Ok(_) => info!(lease = self.settings.name, "lease released"),
             Err(error) => warn!(%error, "lease not released, it runs out by itself"),
         }

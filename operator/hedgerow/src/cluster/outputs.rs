@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use futures::StreamExt;
+use hedgerow_api::names::{ROLE_LABEL, ROLE_OUTPUT};
 use hedgerow_tuner::Memory;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::PartialObjectMeta;
@@ -14,7 +15,7 @@ use super::changes::Changes;
 use super::follow::{Cache, Source, watch_config};
 use super::name::{NamespacedName, PolicyKey};
 use super::policies::Policies;
-use super::record::{OutputRecord, Owner, ROLE_LABEL};
+use super::record::{OutputRecord, Owner};
 
 /// The outputs that exist. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -88,8 +89,15 @@ impl Outputs {
         if before == record {
             return;
         }
-        let owners = [before, record].into_iter().flatten().filter_map(|record| Some(record.owner.clone()?.policy));
-        let claimants = self.policies.claimants(name).into_iter().map(|claimant| claimant.policy);
+        let owners = [before, record]
+            .into_iter()
+            .flatten()
+            .filter_map(|record| Some(record.owner.clone()?.policy));
+        let claimants = self
+            .policies
+            .claimants(name)
+            .into_iter()
+            .map(|claimant| claimant.policy);
         self.changes.mark(owners.chain(claimants));
     }
 }
@@ -98,7 +106,10 @@ impl Cache for Outputs {
     type Object = PartialObjectMeta<ConfigMap>;
 
     fn listed(&self, namespace: Option<&str>, objects: Vec<Self::Object>) {
-        let listed: BTreeSet<_> = objects.iter().map(|object| NamespacedName::of(&object.metadata)).collect();
+        let listed: BTreeSet<_> = objects
+            .iter()
+            .map(|object| NamespacedName::of(&object.metadata))
+            .collect();
         let known: Vec<_> = self.read().keys().cloned().collect();
         let covered = |name: &&NamespacedName| namespace.is_none_or(|namespace| name.namespace == namespace);
         for name in known.iter().filter(covered).filter(|name| !listed.contains(name)) {
@@ -122,19 +133,17 @@ impl Cache for Outputs {
 /// The watch of outputs in `namespace`, or in the cluster. Metadata alone, and by label: the operator shall not hold
 /// every ConfigMap of a cluster in memory.
 pub(super) fn source(client: &Client, namespace: Option<String>) -> Source<PartialObjectMeta<ConfigMap>> {
-    let api: Api<ConfigMap> = match &namespace {
+    let api: Api<PartialObjectMeta<ConfigMap>> = match &namespace {
         Some(namespace) => Api::namespaced(client.clone(), namespace),
         None => Api::all(client.clone()),
     };
-    let config = watch_config().labels(&format!("{}={}", ROLE_LABEL.0, ROLE_LABEL.1));
+    let config = watch_config().labels(&format!("{ROLE_LABEL}={ROLE_OUTPUT}"));
     Source {
         what: "output ConfigMaps",
         namespace,
         begin: Box::new(move || {
-            watcher::metadata_watcher(api.clone(), config.clone())
-                .map(|event| {
-                    event.map(|event| event.modify(|object| object.managed_fields_mut().clear()))
-                })
+            watcher::watcher(api.clone(), config.clone())
+                .map(|event| event.map(|event| event.modify(|object| object.managed_fields_mut().clear())))
                 .boxed()
         }),
     }

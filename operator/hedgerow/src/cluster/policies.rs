@@ -75,8 +75,13 @@ impl PolicyEntry {
 
 /// The ConfigMaps that a policy names, read leniently.
 fn claims_of(object: &serde_json::Value) -> BTreeSet<String> {
-    let publish = object.pointer("/spec/publish").and_then(serde_json::Value::as_array);
-    let names = publish.into_iter().flatten().filter_map(|entry| entry.get("configMap")?.as_str());
+    let publish = object
+        .pointer("/spec/publish")
+        .and_then(serde_json::Value::as_array);
+    let names = publish
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.get("configMap")?.as_str());
     names.map(str::to_owned).collect()
 }
 
@@ -108,7 +113,9 @@ impl Policies {
     /// The names of the policies in a namespace.
     pub fn keys_in(&self, namespace: &str) -> Vec<PolicyKey> {
         let entries = self.read();
-        in_namespace(&entries, namespace).map(|entry| entry.key.clone()).collect()
+        in_namespace(&entries, namespace)
+            .map(|entry| entry.key.clone())
+            .collect()
     }
 
     /// The policies that name this ConfigMap as an output.
@@ -152,8 +159,13 @@ impl Policies {
 
     /// Whoever claims a ConfigMap that this policy claims or claimed may now win or lose it.
     fn mark_rivals(&self, key: &PolicyKey, before: Option<&PolicyEntry>, after: Option<&PolicyEntry>) {
-        let claims = [before, after].into_iter().flatten().flat_map(|entry| &entry.claims);
-        let names: BTreeSet<_> = claims.map(|name| NamespacedName::new(&key.namespace, name)).collect();
+        let claims = [before, after]
+            .into_iter()
+            .flatten()
+            .flat_map(|entry| &entry.claims);
+        let names: BTreeSet<_> = claims
+            .map(|name| NamespacedName::new(&key.namespace, name))
+            .collect();
         for name in names {
             self.changes
                 .mark(self.claimants(&name).into_iter().map(|claimant| claimant.policy));
@@ -175,7 +187,10 @@ impl Cache for Policies {
     type Object = DynamicObject;
 
     fn listed(&self, namespace: Option<&str>, objects: Vec<DynamicObject>) {
-        let listed: BTreeSet<_> = objects.iter().map(|object| NamespacedName::of(object.meta())).collect();
+        let listed: BTreeSet<_> = objects
+            .iter()
+            .map(|object| NamespacedName::of(object.meta()))
+            .collect();
         let known = namespace.map_or_else(|| self.keys(), |namespace| self.keys_in(namespace));
         for key in known.iter().filter(|key| !listed.contains(key)) {
             self.update(key, None);
@@ -207,9 +222,7 @@ pub(super) fn source(client: &Client, namespace: Option<String>) -> Source<Dynam
         namespace,
         begin: Box::new(move || {
             watcher::watcher(api.clone(), watch_config())
-                .map(|event| {
-                    event.map(|event| event.modify(|object| object.managed_fields_mut().clear()))
-                })
+                .map(|event| event.map(|event| event.modify(|object| object.managed_fields_mut().clear())))
                 .boxed()
         }),
     }

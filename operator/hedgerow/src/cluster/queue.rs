@@ -130,7 +130,8 @@ impl WriteQueue {
     /// Ends a piece of work.
     pub fn finish(&self, work: &Work, outcome: Outcome) {
         let jitter = rand::rng().random_range(0.75..1.25);
-        self.core().finish(work, outcome, jitter, Instant::now().into_std());
+        self.core()
+            .finish(work, outcome, jitter, Instant::now().into_std());
         self.inner.wake.notify_one();
     }
 
@@ -201,6 +202,9 @@ mod tests {
         queue.finish(&work, Outcome::Retry);
         assert_eq!(queue.pop().await, work);
         let waited = begun.elapsed();
-        assert!(waited >= Duration::from_millis(375) && waited <= Duration::from_millis(626), "{waited:?}");
+        assert!(
+            waited >= Duration::from_millis(375) && waited <= Duration::from_millis(626),
+            "{waited:?}"
+        );
     }
 }

@@ -2,24 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use hedgerow_api::names::{INSTANCE_ANNOTATION, MEMORY_ANNOTATION, POLICY_ANNOTATION};
 use hedgerow_tuner::Memory;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use super::name::{NamespacedName, PolicyKey};
 
-/// The label of everything that Hedgerow writes.
-pub const MANAGED_BY_LABEL: (&str, &str) = ("app.kubernetes.io/managed-by", "hedgerow");
-/// The label that says what a ConfigMap is to Hedgerow.
-pub const ROLE_LABEL: (&str, &str) = ("hedgerow.dev/role", "output");
-/// Annotation: the policy as `namespace/name`.
-pub const POLICY_ANNOTATION: &str = "hedgerow.dev/policy";
-/// Annotation: the policy's UID.
+/// Annotation of an output: the UID of the policy that it belongs to.
 pub const POLICY_UID_ANNOTATION: &str = "hedgerow.dev/policy-uid";
-/// Annotation: the install that writes it.
-pub const INSTANCE_ANNOTATION: &str = "hedgerow.dev/instance";
-/// Annotation: what must outlive a restart, as compact JSON by target.
-pub const MEMORY_ANNOTATION: &str = "hedgerow.dev/memory";
-/// Annotation: Hedgerow has switched this output off, and does not write it any longer.
+/// Annotation of an output: Hedgerow has switched it off, and does not write it any longer.
 pub const RELEASED_ANNOTATION: &str = "hedgerow.dev/released";
 
 /// The policy that a ConfigMap is written for.
@@ -80,7 +71,9 @@ impl OutputRecord {
 /// The owner reference of the controller, if there is one.
 pub(super) fn controller(metadata: &ObjectMeta) -> Option<&OwnerReference> {
     let references = metadata.owner_references.as_deref().unwrap_or_default();
-    references.iter().find(|reference| reference.controller == Some(true))
+    references
+        .iter()
+        .find(|reference| reference.controller == Some(true))
 }
 
 /// The value of [`MEMORY_ANNOTATION`].
@@ -102,7 +95,9 @@ mod tests {
     use super::*;
 
     fn annotated(annotations: &[(&str, &str)]) -> ObjectMeta {
-        let annotations = annotations.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
+        let annotations = annotations
+            .iter()
+            .map(|&(name, value)| (name.to_owned(), value.to_owned()));
         ObjectMeta {
             name: Some("kb-hedging".into()),
             namespace: Some("helpdesk".into()),
@@ -122,7 +117,10 @@ mod tests {
     #[test]
     fn a_strangers_config_map_has_no_owner() {
         let record = OutputRecord::read(&annotated(&[]));
-        assert_eq!((record.owner, record.instance, record.collected), (None, None, false));
+        assert_eq!(
+            (record.owner, record.instance, record.collected),
+            (None, None, false)
+        );
     }
 
     #[test]

@@ -18,7 +18,9 @@ impl Scope {
                 let mut all: Vec<_> = namespaces.iter().map(String::as_str).chain(extra).collect();
                 all.sort_unstable();
                 all.dedup();
-                all.into_iter().map(|namespace| Some(namespace.to_owned())).collect()
+                all.into_iter()
+                    .map(|namespace| Some(namespace.to_owned()))
+                    .collect()
             }
         }
     }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use futures::StreamExt;
+use hedgerow_api::names::{OFF_ANNOTATION, OFF_CONFIG_MAP};
 use hedgerow_tuner::Stop;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::watcher;
@@ -16,12 +17,6 @@ use super::changes::Changes;
 use super::follow::{Cache, Source, watch_config};
 use super::name::PolicyKey;
 use super::policies::Policies;
-
-/// The name of the ConfigMap whose presence stops hedging.
-pub const STOP_CONFIG_MAP: &str = "hedgerow-off";
-
-/// The annotation whose presence on a policy stops it.
-pub const STOP_ANNOTATION: &str = "hedgerow.dev/off";
 
 /// The stops that people ordered. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -51,13 +46,13 @@ impl Stops {
         let ordered = namespaces.into_iter().find_map(|namespace| {
             let order = orders.get(namespace).filter(|order| order.stops(policy))?;
             Some(said(
-                format!("ConfigMap {namespace}/{STOP_CONFIG_MAP}"),
+                format!("ConfigMap {namespace}/{OFF_CONFIG_MAP}"),
                 order.reason.as_deref(),
             ))
         });
         ordered.or_else(|| {
-            let reason = annotations.get(STOP_ANNOTATION)?;
-            Some(said(format!("annotation {STOP_ANNOTATION}"), Some(reason)))
+            let reason = annotations.get(OFF_ANNOTATION)?;
+            Some(said(format!("annotation {OFF_ANNOTATION}"), Some(reason)))
         })
     }
 
@@ -101,13 +96,20 @@ impl Cache for Stops {
     type Object = ConfigMap;
 
     fn listed(&self, namespace: Option<&str>, objects: Vec<ConfigMap>) {
-        let listed: BTreeSet<_> = objects.iter().filter_map(|object| object.metadata.namespace.clone()).collect();
+        let listed: BTreeSet<_> = objects
+            .iter()
+            .filter_map(|object| object.metadata.namespace.clone())
+            .collect();
         let known: Vec<_> = {
             let orders = self.orders.read().unwrap_or_else(PoisonError::into_inner);
             orders.keys().cloned().collect()
         };
         let covered = |known: &&String| namespace.is_none_or(|namespace| known.as_str() == namespace);
-        for namespace in known.iter().filter(covered).filter(|known| !listed.contains(*known)) {
+        for namespace in known
+            .iter()
+            .filter(covered)
+            .filter(|known| !listed.contains(*known))
+        {
             self.update(namespace, None);
         }
         for object in objects {
@@ -136,7 +138,7 @@ pub(super) fn source(client: &Client, namespace: Option<String>) -> Source<Confi
         Some(namespace) => Api::namespaced(client.clone(), namespace),
         None => Api::all(client.clone()),
     };
-    let config = watch_config().fields(&format!("metadata.name={STOP_CONFIG_MAP}"));
+    let config = watch_config().fields(&format!("metadata.name={OFF_CONFIG_MAP}"));
     Source {
         what: "hedgerow-off ConfigMaps",
         namespace,
@@ -154,9 +156,11 @@ mod tests {
 
     fn off(namespace: &str, data: &[(&str, &str)]) -> ConfigMap {
         let mut config_map = ConfigMap::default();
-        config_map.metadata.name = Some(STOP_CONFIG_MAP.into());
+        config_map.metadata.name = Some(OFF_CONFIG_MAP.into());
         config_map.metadata.namespace = Some(namespace.into());
-        let data = data.iter().map(|&(key, value)| (key.to_owned(), value.to_owned()));
+        let data = data
+            .iter()
+            .map(|&(key, value)| (key.to_owned(), value.to_owned()));
         config_map.data = Some(data.collect());
         config_map
     }
@@ -212,7 +216,7 @@ mod tests {
             ("", "annotation hedgerow.dev/off"),
             ("false", "annotation hedgerow.dev/off: false"),
         ] {
-            let annotations = BTreeMap::from([(STOP_ANNOTATION.to_owned(), value.to_owned())]);
+            let annotations = BTreeMap::from([(OFF_ANNOTATION.to_owned(), value.to_owned())]);
             let stop = stops().stop_for(&policy, &annotations);
             assert_eq!(stop.map(|stop| stop.message).as_deref(), Some(expected));
         }

@@ -357,7 +357,11 @@ mod tests {
             now = due;
         }
         core.push(policy("b"), Lane::Document);
-        assert_eq!(pop(&mut core, now), popped("b", Lane::Document), "b came first by now");
+        assert_eq!(
+            pop(&mut core, now),
+            popped("b", Lane::Document),
+            "b came first by now"
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use hedgerow_api::names::{OFF_POLICIES_KEY, OFF_REASON_KEY};
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::super::name::PolicyKey;
@@ -29,14 +30,16 @@ impl StopOrder {
     pub(super) fn read(config_map: &ConfigMap, breadth: Breadth<'_>) -> Self {
         let text = |key: &str| config_map.data.as_ref()?.get(key);
         Self {
-            policies: text("policies").and_then(|list| parse_policies(list, breadth)),
-            reason: text("reason").cloned(),
+            policies: text(OFF_POLICIES_KEY).and_then(|list| parse_policies(list, breadth)),
+            reason: text(OFF_REASON_KEY).cloned(),
         }
     }
 
     /// Whether it stops this policy, given that the policy is in its breadth.
     pub(super) fn stops(&self, policy: &PolicyKey) -> bool {
-        self.policies.as_ref().is_none_or(|policies| policies.contains(policy))
+        self.policies
+            .as_ref()
+            .is_none_or(|policies| policies.contains(policy))
     }
 }
 
@@ -111,7 +114,18 @@ mod tests {
 
     #[test]
     fn a_list_that_cannot_be_read_stops_all_that_it_could_mean() {
-        for list in ["", "  \n ", "cart, search", "cart search", "- cart", "Cart", "a/b/c", "shop/", "/cart", "other/cart"] {
+        for list in [
+            "",
+            "  \n ",
+            "cart, search",
+            "cart search",
+            "- cart",
+            "Cart",
+            "a/b/c",
+            "shop/",
+            "/cart",
+            "other/cart",
+        ] {
             let order = order(Some(list), Breadth::Namespace("shop"));
             assert!(stops(&order, "shop/anything"), "{list:?}");
         }

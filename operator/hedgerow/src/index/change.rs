@@ -1,0 +1,71 @@
+//! What a change of a decision means for the order of writes. Pure.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use hedgerow_tuner::Orders;
+
+use crate::cluster::Lane;
+
+/// The lane for telling clients `after` where they were told `before`: off, a smaller budget and a longer delay go first.
+pub(super) fn lane(before: Option<&Orders>, after: &Orders) -> Lane {
+    let before = before.and_then(|orders| orders.hedging);
+    let safer = match (before, after.hedging) {
+        (_, None) => true,
+        (None, Some(_)) => false,
+        (Some(before), Some(after)) => {
+            after.percent < before.percent
+                || (after.percent <= before.percent && after.delay_ms > before.delay_ms)
+        }
+    };
+    if safer { Lane::Safe } else { Lane::Document }
+}
+
+/// A number in `[0, 1)` that is always the same for `seed`.
+pub(super) fn fraction_of(seed: impl Hash) -> f64 {
+    let mut hasher = DefaultHasher::new();
+    seed.hash(&mut hasher);
+    let upper = u32::try_from(hasher.finish() >> 32).unwrap_or(u32::MAX);
+    f64::from(upper) / (f64::from(u32::MAX) + 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use hedgerow_tuner::{Hedging, Reason};
+
+    use super::*;
+
+    fn on(delay_ms: f64, percent: f64) -> Orders {
+        Orders {
+            hedging: Some(Hedging {
+                delay_ms,
+                min_remaining_ms: 1.0,
+                percent,
+                min_per_second: 0.0,
+            }),
+            reason: Reason::Tuned,
+        }
+    }
+
+    fn off() -> Orders {
+        Orders {
+            hedging: None,
+            reason: Reason::Saturated,
+        }
+    }
+
+    #[test]
+    fn the_safe_direction_goes_first() {
+        assert_eq!(lane(Some(&on(500.0, 10.0)), &off()), Lane::Safe);
+        assert_eq!(lane(Some(&on(500.0, 10.0)), &on(500.0, 5.0)), Lane::Safe);
+        assert_eq!(lane(Some(&on(500.0, 10.0)), &on(600.0, 10.0)), Lane::Safe);
+        assert_eq!(lane(None, &off()), Lane::Safe);
+    }
+
+    #[test]
+    fn what_hedges_more_waits() {
+        assert_eq!(lane(Some(&off()), &on(500.0, 2.5)), Lane::Document);
+        assert_eq!(lane(Some(&on(500.0, 5.0)), &on(500.0, 10.0)), Lane::Document);
+        assert_eq!(lane(Some(&on(500.0, 5.0)), &on(600.0, 10.0)), Lane::Document);
+        assert_eq!(lane(Some(&on(500.0, 10.0)), &on(400.0, 10.0)), Lane::Document);
+    }
+}

@@ -1,0 +1,261 @@
+//! What the operator tells Prometheus. One prefix, `hedgerow_`; every label has bounded values but the names of policies,
+//! targets and signals, whose series go when the policy goes.
+
+mod targets;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use hedgerow_signals::{SourceStats, TargetReadings};
+use hedgerow_tuner::{Reason, Unknown};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::cluster::{Lane, WriteKind, WriteQueue};
+use crate::index::Index;
+
+/// The operator's metrics. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    registry: Registry,
+    leader: Gauge,
+    reads: Family<SourceLabel, Histogram, fn() -> Histogram>,
+    lateness: Family<SourceLabel, Histogram, fn() -> Histogram>,
+    readings: Family<ReadingLabels, Counter>,
+    failing: Family<SourceLabel, Gauge>,
+    skew: Family<SourceLabel, Gauge<f64, AtomicU64>>,
+    requests: Family<SourceLabel, Counter>,
+    writes: Family<WriteLabels, Counter>,
+    changes: Family<ReasonLabel, Counter>,
+    publish_errors: Family<ErrorLabel, Counter>,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct SourceLabel {
+    source: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ReadingLabels {
+    source: String,
+    kind: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct WriteLabels {
+    object: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ReasonLabel {
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ErrorLabel {
+    reason: &'static str,
+}
+
+fn seconds() -> Histogram {
+    Histogram::new([0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0])
+}
+
+impl Metrics {
+    /// Metrics that also tell what `index` and `queue` hold at the moment of a scrape.
+    pub fn new(index: Index, queue: WriteQueue) -> Self {
+        let mut registry = Registry::with_prefix("hedgerow");
+        let histogram: fn() -> Histogram = seconds;
+        let mut inner = Inner {
+            leader: Gauge::default(),
+            reads: Family::new_with_constructor(histogram),
+            lateness: Family::new_with_constructor(histogram),
+            readings: Family::default(),
+            failing: Family::default(),
+            skew: Family::default(),
+            requests: Family::default(),
+            writes: Family::default(),
+            changes: Family::default(),
+            publish_errors: Family::default(),
+            registry: Registry::default(),
+        };
+        let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
+        registry.register("build", "The version of this operator", build);
+        registry.register(
+            "leader",
+            "1 while this replica leads, else 0",
+            inner.leader.clone(),
+        );
+        registry.register_with_unit(
+            "source_read_duration",
+            "How long it took to read everything that was due of a source",
+            Unit::Seconds,
+            inner.reads.clone(),
+        );
+        registry.register_with_unit(
+            "source_read_lateness",
+            "How long after its due time a target was decided",
+            Unit::Seconds,
+            inner.lateness.clone(),
+        );
+        registry.register(
+            "source_readings",
+            "Readings by what became of them",
+            inner.readings.clone(),
+        );
+        registry.register(
+            "source_failing",
+            "1 while a source fails for all its targets, else 0",
+            inner.failing.clone(),
+        );
+        registry.register_with_unit(
+            "source_clock_skew",
+            "How far the clock of a source is ahead of ours",
+            Unit::Seconds,
+            inner.skew.clone(),
+        );
+        registry.register(
+            "source_requests",
+            "Requests sent to a source",
+            inner.requests.clone(),
+        );
+        registry.register(
+            "api_writes",
+            "Writes to the API server by what became of them",
+            inner.writes.clone(),
+        );
+        registry.register(
+            "decision_changes",
+            "Changes of what clients are told, by the reason of the new decision",
+            inner.changes.clone(),
+        );
+        registry.register(
+            "publish_errors",
+            "ConfigMaps that could not be written, by reason",
+            inner.publish_errors.clone(),
+        );
+        registry.register_collector(Box::new(targets::Targets::new(index)));
+        registry.register_collector(Box::new(targets::Waiting::new(queue)));
+        inner.registry = registry;
+        Self {
+            inner: Arc::new(inner),
+        }
+    }
+
+    /// The text that a scrape gets.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = encode(&mut text, &self.inner.registry);
+        text
+    }
+
+    /// Whether this replica leads.
+    pub fn leads(&self, leads: bool) {
+        self.inner.leader.set(leads.into());
+    }
+
+    /// Everything that was due of a source was read.
+    pub(crate) fn read(&self, source: &str, took: Duration) {
+        self.inner
+            .reads
+            .get_or_create(&label(source))
+            .observe(took.as_secs_f64());
+    }
+
+    /// A target was decided this long after its due time.
+    pub(crate) fn lateness(&self, source: &str, late: Duration) {
+        self.inner
+            .lateness
+            .get_or_create(&label(source))
+            .observe(late.as_secs_f64());
+    }
+
+    /// What was read of one target.
+    pub(crate) fn readings(&self, source: &str, readings: &TargetReadings) {
+        let count = |kind, outcome: Option<&Unknown>| {
+            let labels = ReadingLabels {
+                source: source.to_owned(),
+                kind,
+                outcome: outcome.map_or("Fresh", |why| why.reason.as_str()),
+            };
+            self.inner.readings.get_or_create(&labels).inc();
+        };
+        if let Some(latency) = &readings.latency {
+            count("latency", latency.windows.as_ref().err());
+        }
+        for signal in &readings.signals {
+            count("saturation", signal.value.as_ref().err());
+        }
+    }
+
+    /// How a source is.
+    pub(crate) fn source(&self, source: &str, stats: &SourceStats) {
+        let label = label(source);
+        self.inner
+            .failing
+            .get_or_create(&label)
+            .set(stats.failing.is_some().into());
+        let requests = self.inner.requests.get_or_create_owned(&label);
+        requests.inc_by(stats.requests.saturating_sub(requests.get()));
+        if let Some(skew) = stats.clock_skew_ms.and_then(|skew| i32::try_from(skew).ok()) {
+            self.inner.skew.get_or_create(&label).set(f64::from(skew) / 1e3);
+        }
+    }
+
+    /// A write to the API server ended so.
+    pub(crate) fn wrote(&self, object: WriteKind, outcome: &'static str) {
+        let labels = WriteLabels {
+            object: object.as_str(),
+            outcome,
+        };
+        self.inner.writes.get_or_create(&labels).inc();
+    }
+
+    /// Clients of a target are told something else.
+    pub(crate) fn changed(&self, reason: Reason) {
+        self.inner
+            .changes
+            .get_or_create(&ReasonLabel {
+                reason: reason.as_str(),
+            })
+            .inc();
+    }
+
+    /// A ConfigMap could not be written.
+    pub(crate) fn publish_failed(&self, reason: &'static str) {
+        self.inner
+            .publish_errors
+            .get_or_create(&ErrorLabel { reason })
+            .inc();
+    }
+}
+
+fn label(source: &str) -> SourceLabel {
+    SourceLabel {
+        source: source.to_owned(),
+    }
+}
+
+/// Every lane with the number of policies that wait in it.
+fn waiting(queue: &WriteQueue) -> impl Iterator<Item = (&'static str, i64)> {
+    Lane::ALL.into_iter().map(|lane| {
+        (
+            lane.as_str(),
+            i64::try_from(queue.waiting(lane)).unwrap_or(i64::MAX),
+        )
+    })
+}

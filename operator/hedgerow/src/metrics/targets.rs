@@ -1,0 +1,185 @@
+//! What is known of each target at the moment of a scrape. Read from the index, so that the series of a deleted policy go
+//! with it.
+
+use std::fmt::Error;
+
+use hedgerow_tuner::{Decision, SwitchState};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::gauge::ConstGauge;
+
+use super::waiting;
+use crate::cluster::WriteQueue;
+use crate::index::{Index, TargetView};
+
+/// The targets.
+#[derive(Debug)]
+pub(super) struct Targets {
+    index: Index,
+}
+
+/// The write queue.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    queue: WriteQueue,
+}
+
+type Labels = Vec<(&'static str, String)>;
+
+/// A gauge of a target, and its values for one decision.
+struct TargetGauge {
+    /// With its unit, without the prefix.
+    name: &'static str,
+    help: &'static str,
+    values: fn(&Decision, &Labels) -> Vec<(Labels, f64)>,
+}
+
+const GAUGES: [TargetGauge; 8] = [
+    TargetGauge {
+        name: "target_hedging",
+        help: "1 while clients of the target are told to hedge, else 0",
+        values: |decision, labels| {
+            let mut labels = labels.clone();
+            labels.push(("reason", decision.reason.as_str().to_owned()));
+            vec![(labels, f64::from(u8::from(decision.orders.hedging.is_some())))]
+        },
+    },
+    TargetGauge {
+        name: "target_delay_seconds",
+        help: "The delay in use; absent while hedging is off",
+        values: |decision, labels| {
+            one(
+                labels,
+                decision.orders.hedging.map(|hedging| hedging.delay_ms / 1e3),
+            )
+        },
+    },
+    TargetGauge {
+        name: "target_recommended_delay_seconds",
+        help: "The delay that the percentile asks for; absent while it is unknown",
+        values: |decision, labels| one(labels, decision.recommended_ms.map(|ms| ms / 1e3)),
+    },
+    TargetGauge {
+        name: "target_budget_ratio",
+        help: "Hedges per call in use; absent while hedging is off",
+        values: |decision, labels| {
+            one(
+                labels,
+                decision.orders.hedging.map(|hedging| hedging.percent / 100.0),
+            )
+        },
+    },
+    TargetGauge {
+        name: "target_switch",
+        help: "1 for the state that the off-switch is in",
+        values: |decision, labels| {
+            let state = match decision.switch {
+                SwitchState::Closed => "closed",
+                SwitchState::Open { .. } => "open",
+                SwitchState::Ramping { .. } => "ramping",
+            };
+            let mut labels = labels.clone();
+            labels.push(("state", state.to_owned()));
+            vec![(labels, 1.0)]
+        },
+    },
+    TargetGauge {
+        name: "target_latency_seconds",
+        help: "Quantiles of the latency as read last; absent while it is unknown",
+        values: |decision, labels| {
+            let view = &decision.latency;
+            let quantiles = [("0.5", view.p50_ms), ("0.95", view.p95_ms), ("0.99", view.p99_ms)];
+            quantiles
+                .into_iter()
+                .filter_map(|(quantile, ms)| {
+                    let mut labels = labels.clone();
+                    labels.push(("quantile", quantile.to_owned()));
+                    Some((labels, ms? / 1e3))
+                })
+                .collect()
+        },
+    },
+    TargetGauge {
+        name: "target_signal_value",
+        help: "The value of a saturation signal as read last; absent while it is unknown",
+        values: |decision, labels| {
+            let signals = decision.signals.iter();
+            signals
+                .filter_map(|signal| Some((with_signal(labels, &signal.name), signal.value?)))
+                .collect()
+        },
+    },
+    TargetGauge {
+        name: "target_signal_unknown",
+        help: "1 while a saturation signal is unknown, else 0",
+        values: |decision, labels| {
+            let unknown = |signal: &hedgerow_tuner::SignalView| f64::from(u8::from(signal.unknown.is_some()));
+            let signals = decision.signals.iter();
+            signals
+                .map(|signal| (with_signal(labels, &signal.name), unknown(signal)))
+                .collect()
+        },
+    },
+];
+
+fn one(labels: &Labels, value: Option<f64>) -> Vec<(Labels, f64)> {
+    value.map(|value| (labels.clone(), value)).into_iter().collect()
+}
+
+fn with_signal(labels: &Labels, signal: &str) -> Labels {
+    let mut labels = labels.clone();
+    labels.push(("signal", signal.to_owned()));
+    labels
+}
+
+impl Targets {
+    pub(super) fn new(index: Index) -> Self {
+        Self { index }
+    }
+}
+
+impl Collector for Targets {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
+        let targets: Vec<(Labels, Decision)> = self
+            .index
+            .views()
+            .into_iter()
+            .flat_map(|(policy, targets)| targets.into_iter().map(move |target| (policy.clone(), target)))
+            .filter_map(|(policy, TargetView { name, decision, .. })| {
+                let labels = vec![
+                    ("namespace", policy.namespace),
+                    ("policy", policy.name),
+                    ("target", name),
+                ];
+                Some((labels, decision?))
+            })
+            .collect();
+        for gauge in &GAUGES {
+            let mut family = encoder.encode_descriptor(gauge.name, gauge.help, None, MetricType::Gauge)?;
+            for (labels, decision) in &targets {
+                for (labels, value) in (gauge.values)(decision, labels) {
+                    ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Waiting {
+    pub(super) fn new(queue: WriteQueue) -> Self {
+        Self { queue }
+    }
+}
+
+impl Collector for Waiting {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
+        let help = "Policies that wait to be written, by lane";
+        let mut family = encoder.encode_descriptor("queue_waiting", help, None, MetricType::Gauge)?;
+        for (lane, waiting) in waiting(&self.queue) {
+            ConstGauge::new(waiting).encode(family.encode_family(&[("lane", lane)])?)?;
+        }
+        Ok(())
+    }
+}

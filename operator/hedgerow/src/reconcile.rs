@@ -1,0 +1,242 @@
+//! One policy, brought to what it shall be: level-based and idempotent. A document goes before its status.
+
+mod notices;
+mod publish;
+mod validate;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hedgerow_tuner::Timestamp;
+use tokio::sync::Notify;
+use tracing::{error, info};
+
+use crate::cluster::{Cluster, Lane, Outcome, Owner, PolicyEntry, PolicyKey, Work, WriteQueue};
+use crate::documents;
+use crate::index::{Decided, Follow, Index};
+use crate::metrics::Metrics;
+use crate::settings::Sources;
+use crate::status::{DecidedTarget, Facts, Refusal, status};
+use crate::words;
+
+use validate::{Verdict, validate};
+
+/// Brings policies to what they shall be.
+pub struct Reconciler {
+    /// What is, and the ways to change it.
+    pub cluster: Arc<Cluster>,
+    /// The sources that policies may name.
+    pub sources: Sources,
+    /// How long a document takes to reach its clients.
+    pub propagation: Duration,
+    /// What is known of each policy.
+    pub index: Index,
+    /// Where the rest of the work goes when documents are written.
+    pub queue: WriteQueue,
+    /// Wakes samplers, since a policy may have something due.
+    pub wake: Arc<Notify>,
+    /// Where changes and failures are counted.
+    pub metrics: Metrics,
+}
+
+impl Reconciler {
+    /// Does one piece of work.
+    pub async fn reconcile(&self, work: &Work) -> Outcome {
+        let key = &work.policy;
+        let now = words::now();
+        let Some(entry) = self.cluster.policies.get(key) else {
+            return self.forget(key, now).await;
+        };
+        let refusal = match self.validate(&entry) {
+            Verdict::Follow(follow) => {
+                let refusal = follow.refusal.clone();
+                self.follow(key, *follow);
+                refusal
+            }
+            Verdict::Invalid(refusal) => {
+                self.refuse(&entry, &refusal);
+                Some(refusal)
+            }
+        };
+        let Some(follow) = self.index.followed(key) else {
+            return self.write_off(&entry, refusal.as_ref(), now).await;
+        };
+        let renew = self.index.renewal_due(key, now);
+        if work.lane != Lane::Rest || renew {
+            let Some(decided) = self.index.decide(key, now) else {
+                // Remembered from before a restart: nothing is decided before its first reading, which is on its way.
+                return Outcome::Done;
+            };
+            self.tell_changes(key, &follow, &decided);
+            let desired = documents::desired(key, &follow, &decided.targets, renew, now);
+            let outcome = self.publish(&entry, &desired, now).await;
+            if work.lane != Lane::Rest {
+                self.queue.push(key.clone(), Lane::Rest);
+                return outcome;
+            }
+        }
+        self.tell(&entry, refusal.as_ref(), now).await
+    }
+
+    /// What the policy asks for, if it can be followed.
+    fn validate(&self, entry: &PolicyEntry) -> Verdict {
+        let policies = &self.cluster.policies;
+        let older = policies
+            .keys_in(&entry.key.namespace)
+            .into_iter()
+            .filter_map(|key| policies.get(&key))
+            .filter(|other| (other.created, &other.key) < (entry.created, &entry.key));
+        let stop = self.cluster.stops.stop_for(&entry.key, &entry.annotations);
+        validate(entry, older, &self.sources, self.propagation, stop)
+    }
+
+    fn follow(&self, key: &PolicyKey, follow: Follow) {
+        let uid = follow.uid.clone();
+        self.index
+            .follow(key, follow, |target| self.cluster.outputs.memory(&uid, target));
+        self.wake.notify_waiters();
+    }
+
+    /// Turns off what was followed until now, under the spec that was valid. What never was followed is not from now on.
+    fn refuse(&self, entry: &PolicyEntry, refusal: &Refusal) {
+        match self
+            .index
+            .followed(&entry.key)
+            .filter(|follow| follow.uid == entry.uid)
+        {
+            Some(follow) => self.follow(
+                &entry.key,
+                Follow {
+                    refusal: Some(refusal.clone()),
+                    ..follow
+                },
+            ),
+            None => self.index.forget(&entry.key),
+        }
+    }
+
+    /// The policy is gone: garbage collection removes its ConfigMaps, and those that it does not are released.
+    async fn forget(&self, key: &PolicyKey, now: Timestamp) -> Outcome {
+        if let Some(follow) = self.index.followed(key) {
+            self.cluster.publisher.forget(&follow.uid);
+            info!(policy = %key, "policy is gone");
+        }
+        self.index.forget(key);
+        self.cluster.status.forget(key);
+        let mut outcome = Outcome::Done;
+        for orphan in self.cluster.outputs.orphans() {
+            let Some(owner) = orphan.owner.as_ref().filter(|owner| owner.policy == *key) else {
+                continue;
+            };
+            if let Err(why) = self.cluster.publisher.release(&orphan.name, owner, now).await {
+                self.metrics.publish_failed(why.reason());
+                error!(config_map = %orphan.name, error = %why, "not released");
+                outcome = Outcome::Retry;
+            }
+        }
+        outcome
+    }
+
+    /// A policy that is not valid and was not followed before, after a restart say: its documents are switched off as they
+    /// stand.
+    async fn write_off(&self, entry: &PolicyEntry, refusal: Option<&Refusal>, now: Timestamp) -> Outcome {
+        let Some(refusal) = refusal else {
+            return Outcome::Done;
+        };
+        let owner = Owner {
+            policy: entry.key.clone(),
+            uid: entry.uid.clone(),
+        };
+        let mut outcome = Outcome::Done;
+        for record in self.cluster.outputs.written_for(&entry.uid) {
+            if let Err(why) = self
+                .cluster
+                .publisher
+                .write_off(&record.name, &owner, refusal.reason, now)
+                .await
+            {
+                self.metrics.publish_failed(why.reason());
+                error!(config_map = %record.name, error = %why, "not switched off");
+                outcome = Outcome::Retry;
+            }
+        }
+        match self.tell(entry, Some(refusal), now).await {
+            Outcome::Done => outcome,
+            Outcome::Retry => Outcome::Retry,
+        }
+    }
+
+    /// One line of log and one count for each target whose clients are told something else.
+    fn tell_changes(&self, key: &PolicyKey, follow: &Follow, decided: &Decided) {
+        for (target, (decision, _)) in follow.compiled.targets.iter().zip(&decided.targets) {
+            let before = decided.before.get(&target.name);
+            if before.is_some_and(|before| before.orders == decision.orders) {
+                continue;
+            }
+            if before.is_some() {
+                self.metrics.changed(decision.orders.reason);
+            }
+            let hedging = decision.orders.hedging;
+            info!(
+                policy = %key,
+                target = target.name,
+                revision = decision.revision,
+                enabled = hedging.is_some(),
+                delay_ms = hedging.map(|hedging| hedging.delay_ms),
+                percent = hedging.map(|hedging| hedging.percent),
+                was = before.map(|before| before.orders.reason.as_str()),
+                reason = %decision.reason,
+                message = decision.message,
+                "decided"
+            );
+        }
+    }
+
+    /// Writes the status, and the events that follow from how it differs.
+    async fn tell(&self, entry: &PolicyEntry, refusal: Option<&Refusal>, now: Timestamp) -> Outcome {
+        let (views, outcome) = self.index.handed(&entry.key).unwrap_or_default();
+        let decided = views.iter().filter_map(|view| {
+            Some(DecidedTarget {
+                name: &view.name,
+                rules: &view.rules,
+                decision: view.decision.as_ref()?,
+            })
+        });
+        let targets: Vec<_> = decided.collect();
+        if targets.len() < views.len() {
+            return Outcome::Done;
+        }
+        let source = self
+            .index
+            .followed(&entry.key)
+            .map(|follow| follow.compiled.source.clone());
+        let failing = source.and_then(|source| self.index.failing(&source));
+        let before = self.cluster.status.current(entry);
+        let after = status(&Facts {
+            generation: entry.generation,
+            spec: entry.policy.as_ref().ok().map(|policy| &policy.spec),
+            refusal,
+            targets,
+            written: &outcome.written,
+            source_failing: failing.as_ref(),
+            before: &before,
+            now,
+        });
+        match self.cluster.status.write(entry, &after).await {
+            Ok(false) => Outcome::Done,
+            Ok(true) => {
+                for notice in notices::notices(&before, &after) {
+                    self.cluster
+                        .events
+                        .about_policy(&entry.key, &entry.uid, &notice)
+                        .await;
+                }
+                Outcome::Done
+            }
+            Err(why) => {
+                error!(policy = %entry.key, error = %why, "status not written");
+                Outcome::Retry
+            }
+        }
+    }
+}

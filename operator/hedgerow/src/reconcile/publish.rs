@@ -1,0 +1,109 @@
+//! Writes the ConfigMaps of a policy, and ends those that it no longer names.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hedgerow_tuner::Timestamp;
+use tracing::{info, warn};
+
+use super::Reconciler;
+use crate::cluster::{
+    Change, DesiredConfigMap, NamespacedName, Outcome, Owner, PolicyEntry, PublishError, Published,
+    Retirement,
+};
+use crate::index;
+use crate::status::Written;
+
+impl Reconciler {
+    /// Publishes what is desired, and notes what became of it.
+    pub(super) async fn publish(
+        &self,
+        entry: &PolicyEntry,
+        desired: &[DesiredConfigMap],
+        now: Timestamp,
+    ) -> Outcome {
+        let mut written = BTreeMap::new();
+        let mut again = Vec::new();
+        let mut outcome = Outcome::Done;
+        for config_map in desired {
+            let result = self.cluster.publisher.publish(config_map, now).await;
+            written.insert(
+                config_map.name.name.clone(),
+                match result {
+                    Ok(published) => {
+                        again.extend(again_at(&config_map.name, &published));
+                        self.tell_change(entry, &config_map.name, &published.change).await;
+                        Written::Published
+                    }
+                    Err(why) => {
+                        outcome = Outcome::Retry;
+                        self.failed(&config_map.name, &why)
+                    }
+                },
+            );
+        }
+        let named: BTreeSet<&NamespacedName> = desired.iter().map(|config_map| &config_map.name).collect();
+        for record in self.cluster.outputs.written_for(&entry.uid) {
+            if named.contains(&record.name) || record.released {
+                continue;
+            }
+            let owner = Owner {
+                policy: entry.key.clone(),
+                uid: entry.uid.clone(),
+            };
+            match self.cluster.publisher.retire(&record.name, &owner, now).await {
+                Ok(Retirement::Until(at)) => again.push(at),
+                Ok(Retirement::Gone | Retirement::Released) => {}
+                Err(why) => {
+                    outcome = Outcome::Retry;
+                    self.failed(&record.name, &why);
+                }
+            }
+        }
+        self.index.set_outcome(
+            &entry.key,
+            index::Outcome {
+                written,
+                again_at: again.into_iter().min(),
+            },
+        );
+        outcome
+    }
+
+    fn failed(&self, name: &NamespacedName, why: &PublishError) -> Written {
+        self.metrics.publish_failed(why.reason());
+        warn!(config_map = %name, reason = why.reason(), error = %why, "not written");
+        let message = why.to_string();
+        if why.needs_a_person() {
+            Written::Refused {
+                reason: why.reason(),
+                message,
+            }
+        } else {
+            Written::Pending { message }
+        }
+    }
+
+    async fn tell_change(&self, entry: &PolicyEntry, name: &NamespacedName, change: &Change) {
+        match change {
+            Change::Unchanged => {}
+            Change::Created | Change::Updated => info!(config_map = %name, ?change, "written"),
+            Change::TakenOver | Change::PutBack { .. } => {
+                info!(config_map = %name, ?change, "written");
+                if let Some(notice) = super::notices::put_right(name, change) {
+                    self.cluster
+                        .events
+                        .about_policy(&entry.key, &entry.uid, &notice)
+                        .await;
+                }
+            }
+        }
+    }
+}
+
+/// When to look at a ConfigMap again: to renew it, or to delete what left it.
+fn again_at(name: &NamespacedName, published: &Published) -> Option<Timestamp> {
+    let renewal = published
+        .validity
+        .and_then(|validity| validity.renewal_at(name.to_string()));
+    [renewal, published.again_at].into_iter().flatten().min()
+}

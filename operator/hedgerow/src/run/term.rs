@@ -1,0 +1,222 @@
+//! What runs while this process leads: samplers, the pump of changes, the clock of renewals, and the writers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hedgerow_signals::Source;
+use rand::RngExt;
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::identity::Identity;
+use super::unexpected;
+use crate::cluster::{Cluster, Lane, NamespacedName, Notice, PolicyKey, Severity, WriteQueue};
+use crate::heartbeat::Heartbeats;
+use crate::index::Index;
+use crate::metrics::Metrics;
+use crate::reconcile::Reconciler;
+use crate::sampler::{OnSourceState, Sampler};
+use crate::settings::Settings;
+use crate::words;
+
+/// Policies are written by so many tasks at once. A write takes some milliseconds, and the queue limits the rate.
+const WRITERS: usize = 4;
+/// How often it is looked for documents to renew.
+const RENEWAL_PERIOD: Duration = Duration::from_secs(1);
+
+const WATCHES_ENDED: &str = "the watches ended";
+
+/// What a term of leadership needs.
+pub(super) struct Term<'a> {
+    pub(super) settings: &'a Settings,
+    pub(super) identity: &'a Identity,
+    pub(super) cluster: Arc<Cluster>,
+    pub(super) sources: Vec<Arc<Source>>,
+    pub(super) index: Index,
+    pub(super) queue: WriteQueue,
+    pub(super) metrics: Metrics,
+    pub(super) heartbeats: Heartbeats,
+}
+
+impl Term<'_> {
+    /// Leads whenever this process may, until `stop`; then what is being written is written, and no more.
+    pub(super) async fn lead(&self, stop: &CancellationToken) -> Result<(), String> {
+        let mut acting = self.cluster.acting();
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return Ok(()),
+                acts = acting.wait_for(|acting| *acting) => drop(acts.map_err(|_| WATCHES_ENDED)?),
+            }
+            self.metrics.leads(true);
+            let over = stop.child_token();
+            let (mut tasks, mut writers) = self.start(&over);
+            let ended = tokio::select! {
+                () = stop.cancelled() => Ok(()),
+                lost = acting.wait_for(|acting| !*acting) => lost.map(drop).map_err(|_| WATCHES_ENDED.to_owned()),
+                Some(ended) = tasks.join_next() => Err(unexpected(ended)),
+                Some(ended) = writers.join_next() => Err(unexpected(ended)),
+            };
+            over.cancel();
+            tasks.shutdown().await;
+            while writers.join_next().await.is_some() {}
+            self.metrics.leads(false);
+            self.queue.clear();
+            self.index.clear();
+            ended?;
+        }
+    }
+
+    /// Starts everything. The first set may be cut off at any moment, the second ends by itself after `over`.
+    fn start(&self, over: &CancellationToken) -> (JoinSet<&'static str>, JoinSet<&'static str>) {
+        let wake = Arc::new(Notify::new());
+        let mut tasks = JoinSet::new();
+        let on_state = self.tell_operator(&mut tasks);
+        for source in &self.sources {
+            let sampler = Sampler {
+                source: Arc::clone(source),
+                phase: Duration::from_millis(rand::rng().random_range(0..60_000)),
+                index: self.index.clone(),
+                queue: self.queue.clone(),
+                wake: Arc::clone(&wake),
+                metrics: self.metrics.clone(),
+                heartbeat: self.heartbeats.of(format!("sampler {}", source.name())),
+                on_state: Arc::clone(&on_state),
+            };
+            tasks.spawn(async move {
+                sampler.run().await;
+                "sampler"
+            });
+        }
+        tasks.spawn(pump(
+            Arc::clone(&self.cluster),
+            self.index.clone(),
+            self.queue.clone(),
+        ));
+        tasks.spawn(renew(self.index.clone(), self.queue.clone()));
+
+        let reconciler = Arc::new(Reconciler {
+            cluster: Arc::clone(&self.cluster),
+            sources: self.settings.sources.clone(),
+            propagation: self.settings.propagation,
+            index: self.index.clone(),
+            queue: self.queue.clone(),
+            wake,
+            metrics: self.metrics.clone(),
+        });
+        let mut writers = JoinSet::new();
+        for number in 0..WRITERS {
+            let (reconciler, queue, over) = (Arc::clone(&reconciler), self.queue.clone(), over.clone());
+            let heartbeat = self.heartbeats.of(format!("writer {number}"));
+            writers.spawn(async move {
+                write(&reconciler, &queue, &over, &heartbeat).await;
+                "writer"
+            });
+        }
+        (tasks, writers)
+    }
+
+    /// Events about a source go to the operator's pod, one after the other, and never hold a sampler up.
+    fn tell_operator(&self, tasks: &mut JoinSet<&'static str>) -> OnSourceState {
+        const WAITING: usize = 16;
+        let (sender, mut receiver) = mpsc::channel::<Notice>(WAITING);
+        let pod = NamespacedName::new(&self.identity.namespace, &self.identity.pod);
+        let cluster = Arc::clone(&self.cluster);
+        tasks.spawn(async move {
+            while let Some(notice) = receiver.recv().await {
+                cluster.events.about_operator(&pod, &notice).await;
+            }
+            "events"
+        });
+        Arc::new(move |source, failing| {
+            let notice = match failing {
+                Some(why) => Notice {
+                    severity: Severity::Warning,
+                    reason: "SourceFailing",
+                    action: "Read",
+                    note: format!("source {source} fails for all its targets: {why}"),
+                },
+                None => Notice {
+                    severity: Severity::Normal,
+                    reason: "SourceAnswers",
+                    action: "Read",
+                    note: format!("source {source} answers again"),
+                },
+            };
+            // A full channel means that events cannot be written; nothing rests on one.
+            let _ = sender.try_send(notice);
+        })
+    }
+}
+
+/// Hands every policy that something changed for to the queue; at first every policy there is.
+async fn pump(cluster: Arc<Cluster>, index: Index, queue: WriteQueue) -> &'static str {
+    let orphaned = cluster.outputs.orphans();
+    let orphaned = orphaned
+        .iter()
+        .filter_map(|record| Some(record.owner.as_ref()?.policy.clone()));
+    for policy in cluster.policies.keys().into_iter().chain(orphaned) {
+        queue.push(policy, Lane::Document);
+    }
+    loop {
+        let changed = cluster.changes.take().await;
+        // Whoever was refused for what its neighbours have may be accepted now.
+        let neighbours = index.refused().into_iter().filter(|refused| {
+            !changed.contains(refused)
+                && changed
+                    .iter()
+                    .any(|changed| changed.namespace == refused.namespace)
+        });
+        for policy in neighbours.chain(changed.iter().cloned()) {
+            let lane = lane(&cluster, &policy);
+            queue.push(policy, lane);
+        }
+    }
+}
+
+/// A stop goes before everything else.
+fn lane(cluster: &Cluster, policy: &PolicyKey) -> Lane {
+    let stopped = |entry: Arc<crate::cluster::PolicyEntry>| {
+        cluster.stops.stop_for(policy, &entry.annotations).is_some()
+    };
+    if cluster.policies.get(policy).is_some_and(stopped) {
+        Lane::Safe
+    } else {
+        Lane::Document
+    }
+}
+
+/// Hands every policy whose documents are to be renewed to the queue.
+async fn renew(index: Index, queue: WriteQueue) -> &'static str {
+    let mut tick = interval(RENEWAL_PERIOD);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tick.tick().await;
+        for policy in index.renewals(words::now()) {
+            queue.push(policy, Lane::Rest);
+        }
+    }
+}
+
+/// Takes work from the queue until `over`; what is begun is finished.
+async fn write(
+    reconciler: &Reconciler,
+    queue: &WriteQueue,
+    over: &CancellationToken,
+    heartbeat: &crate::heartbeat::Heartbeat,
+) {
+    const IDLE: Duration = Duration::from_secs(10);
+    loop {
+        heartbeat.beat();
+        let work = tokio::select! {
+            biased;
+            () = over.cancelled() => return,
+            work = timeout(IDLE, queue.pop()) => work,
+        };
+        if let Ok(work) = work {
+            let outcome = reconciler.reconcile(&work).await;
+            queue.finish(&work, outcome);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Polling is not reconciling: one sampler per source reads every due target in one batch, on its own schedule, and decides
+//! each. Only a target whose decision differs from what was handed on is pushed to the queue, so in steady state nothing is
+//! written, and an edit storm does not multiply queries.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hedgerow_signals::{Source, TargetQuery, TargetReadings};
+use hedgerow_tuner::Timestamp;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout};
+use tracing::{info, warn};
+
+use crate::cluster::{Lane, WriteQueue};
+use crate::heartbeat::Heartbeat;
+use crate::index::{Due, Index};
+use crate::metrics::Metrics;
+use crate::words;
+
+/// A sampler looks at the clock at least this often, so that a step of the system's clock is noticed.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+
+/// Told when a source begins or ceases to fail for all its targets.
+pub type OnSourceState = Arc<dyn Fn(&str, Option<&hedgerow_tuner::Unknown>) + Send + Sync>;
+
+/// Reads and decides the targets of one source.
+pub struct Sampler {
+    /// The source.
+    pub source: Arc<Source>,
+    /// Its place in time; see [`crate::schedule`].
+    pub phase: Duration,
+    /// The targets.
+    pub index: Index,
+    /// Where policies that must be written go.
+    pub queue: WriteQueue,
+    /// Woken when a policy is followed anew.
+    pub wake: Arc<Notify>,
+    /// Where reads are counted.
+    pub metrics: Metrics,
+    /// Shows that the sampler moves.
+    pub heartbeat: Heartbeat,
+    /// Told when the source begins or ceases to fail.
+    pub on_state: OnSourceState,
+}
+
+impl Sampler {
+    /// Samples for ever.
+    pub async fn run(self) {
+        loop {
+            self.heartbeat.beat();
+            let now = words::now();
+            let (due, next) = self.index.due(self.source.name(), self.phase, now);
+            if due.is_empty() {
+                let sleep = next.map_or(LONGEST_SLEEP, |next| next.since(now).min(LONGEST_SLEEP));
+                // Woken or not, the next round looks for itself.
+                let _ = timeout(sleep, self.wake.notified()).await;
+                continue;
+            }
+            let begun = Instant::now();
+            self.round(&due).await;
+            self.metrics.read(self.source.name(), begun.elapsed());
+        }
+    }
+
+    /// One round: reads what is due, decides, and hands on what must be written.
+    async fn round(&self, due: &[Due]) {
+        let readings = self.read(due).await;
+        self.tell_state();
+        let now = words::now();
+        for (due, readings) in due.iter().zip(readings) {
+            self.metrics.readings(self.source.name(), &readings);
+            if let Some(lane) = self.index.take(due, readings, now) {
+                self.queue.push(due.key.policy.clone(), lane);
+            }
+        }
+        self.late(due, now);
+    }
+
+    /// Asks for what is due; of a target of which only time has passed nothing is asked.
+    async fn read(&self, due: &[Due]) -> Vec<TargetReadings> {
+        let asks = |query: &TargetQuery| query.latency.is_some() || !query.signals.is_empty();
+        let queries: Vec<TargetQuery> = due
+            .iter()
+            .map(|due| &due.query)
+            .filter(|query| asks(query))
+            .cloned()
+            .collect();
+        let mut answers = if queries.is_empty() {
+            Vec::new()
+        } else {
+            self.source.read(&queries).await
+        }
+        .into_iter();
+        due.iter()
+            .map(|due| {
+                if asks(&due.query) {
+                    answers.next().unwrap_or_default()
+                } else {
+                    TargetReadings::default()
+                }
+            })
+            .collect()
+    }
+
+    /// Tells once when the source begins or ceases to fail for all its targets.
+    fn tell_state(&self) {
+        let name = self.source.name();
+        let stats = self.source.stats();
+        let failing = stats.failing.clone();
+        self.metrics.source(name, &stats);
+        let concerned = self.index.set_failing(name, failing.clone());
+        if concerned.is_empty() {
+            return;
+        }
+        match &failing {
+            Some(why) => {
+                warn!(source = name, reason = %why.reason, message = why.message, policies = concerned.len(), "source fails")
+            }
+            None => info!(source = name, policies = concerned.len(), "source answers again"),
+        }
+        (self.on_state)(name, failing.as_ref());
+        for policy in concerned {
+            self.queue.push(policy, Lane::Rest);
+        }
+    }
+
+    /// How late the round was done, after its due time.
+    fn late(&self, due: &[Due], now: Timestamp) {
+        if let Some(at) = due.iter().filter_map(|due| due.at).min() {
+            self.metrics.lateness(self.source.name(), now.since(at));
+        }
+    }
+}

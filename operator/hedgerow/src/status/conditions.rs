@@ -1,0 +1,338 @@
+//! The conditions of a policy.
+//!
+//! `Ready` does not depend on signals, so that nobody waits for ever for a service that is not deployed yet. A negative
+//! condition is True when any target is concerned. `Stalled` and `Reconciling` are there only when they are so.
+
+use hedgerow_api::{ConditionReason, ConditionType, ReadingState, TargetState, TargetStatus};
+use hedgerow_tuner::Reason;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use super::{Facts, Written};
+use crate::words;
+
+/// A condition before it is put beside those that are there.
+struct Said {
+    type_: ConditionType,
+    status: bool,
+    reason: &'static str,
+    message: String,
+}
+
+/// The conditions that tell `facts`, whose targets have these statuses.
+pub(super) fn conditions(facts: &Facts<'_>, targets: &[TargetStatus]) -> Vec<Condition> {
+    let accepted = accepted(facts);
+    let published = published(facts);
+    let ready = ready(&accepted, &published);
+    let mut said = Vec::from([
+        signals_available(facts, targets),
+        hedging_disabled(facts, targets),
+        low_confidence(facts),
+    ]);
+    said.extend(abnormal(&accepted, &published));
+    said.extend([accepted, published, ready]);
+    said.sort_by_key(|said| ORDER.iter().position(|&type_| type_ == said.type_));
+    said.into_iter().map(|said| placed(said, facts)).collect()
+}
+
+/// The order in which people read them.
+const ORDER: [ConditionType; 8] = [
+    ConditionType::Ready,
+    ConditionType::Stalled,
+    ConditionType::Reconciling,
+    ConditionType::Accepted,
+    ConditionType::Published,
+    ConditionType::SignalsAvailable,
+    ConditionType::HedgingDisabled,
+    ConditionType::LowConfidence,
+];
+
+fn placed(said: Said, facts: &Facts<'_>) -> Condition {
+    let type_ = said.type_.as_str();
+    let status = if said.status { "True" } else { "False" };
+    let before = facts
+        .before
+        .conditions
+        .iter()
+        .find(|before| before.type_ == type_);
+    Condition {
+        type_: type_.to_owned(),
+        status: status.to_owned(),
+        reason: said.reason.to_owned(),
+        message: said.message,
+        observed_generation: Some(facts.generation),
+        last_transition_time: before.filter(|before| before.status == status).map_or_else(
+            || words::time(facts.now),
+            |before| before.last_transition_time.clone(),
+        ),
+    }
+}
+
+fn accepted(facts: &Facts<'_>) -> Said {
+    let said = |status, reason, message: String| Said {
+        type_: ConditionType::Accepted,
+        status,
+        reason,
+        message,
+    };
+    if let Some(refusal) = facts.refusal {
+        return said(false, refusal.reason.as_str(), refusal.message.clone());
+    }
+    let conflicted = ConditionReason::Conflicted.as_str();
+    let lost = facts.written.values().find_map(|written| match written {
+        Written::Refused { reason, message } if *reason == conflicted => Some(message),
+        _ => None,
+    });
+    if let Some(message) = lost {
+        return said(false, conflicted, message.clone());
+    }
+    let unguarded = names(
+        facts
+            .targets
+            .iter()
+            .filter(|target| target.rules.switch.signals.is_empty())
+            .map(|target| target.name),
+    );
+    if unguarded.is_empty() {
+        said(
+            true,
+            ConditionReason::Accepted.as_str(),
+            "The spec is accepted".to_owned(),
+        )
+    } else {
+        let concerned = words::concerned(
+            &unguarded,
+            facts.targets.len(),
+            "targets without a saturation signal",
+        );
+        said(
+            true,
+            ConditionReason::NoOffSwitch.as_str(),
+            format!("Accepted, but nothing turns hedging off under load: {concerned}"),
+        )
+    }
+}
+
+fn published(facts: &Facts<'_>) -> Said {
+    let said = |status, reason, message| Said {
+        type_: ConditionType::Published,
+        status,
+        reason,
+        message,
+    };
+    let config_maps: std::collections::BTreeSet<&str> = facts
+        .spec
+        .into_iter()
+        .flat_map(|spec| &spec.publish)
+        .map(|output| &*output.config_map)
+        .collect();
+    let outcomes = || config_maps.iter().filter_map(|name| facts.written.get(*name));
+    let refused = outcomes().find_map(|written| match written {
+        Written::Refused { reason, message } => Some((*reason, message)),
+        _ => None,
+    });
+    let failed = outcomes().find_map(|written| match written {
+        Written::Pending { message } => Some(message),
+        _ => None,
+    });
+    let total = config_maps.len();
+    let done = outcomes()
+        .filter(|written| **written == Written::Published)
+        .count();
+    match (refused, failed) {
+        _ if facts.refusal.is_some() => said(
+            false,
+            ConditionReason::Pending.as_str(),
+            "Documents are switched off until the policy is accepted".to_owned(),
+        ),
+        (Some((reason, message)), _) => said(false, reason, message.clone()),
+        (None, Some(message)) => said(false, ConditionReason::WriteFailed.as_str(), message.clone()),
+        (None, None) if done < total => said(
+            false,
+            ConditionReason::Pending.as_str(),
+            format!("{done} of {total} ConfigMaps are written"),
+        ),
+        (None, None) => said(
+            true,
+            ConditionReason::Published.as_str(),
+            format!("{total} of {total} ConfigMaps are written"),
+        ),
+    }
+}
+
+fn ready(accepted: &Said, published: &Said) -> Said {
+    let why = if accepted.status { published } else { accepted };
+    Said {
+        type_: ConditionType::Ready,
+        status: accepted.status && published.status,
+        reason: why.reason,
+        message: if why.status {
+            "Accepted, and every document is written".to_owned()
+        } else {
+            why.message.clone()
+        },
+    }
+}
+
+/// `Stalled` when only a person can mend it, `Reconciling` when the operator is at it.
+fn abnormal(accepted: &Said, published: &Said) -> Option<Said> {
+    let why = if accepted.status { published } else { accepted };
+    if why.status {
+        return None;
+    }
+    let transient = [
+        ConditionReason::Pending.as_str(),
+        ConditionReason::WriteFailed.as_str(),
+    ]
+    .contains(&why.reason);
+    Some(Said {
+        type_: if transient {
+            ConditionType::Reconciling
+        } else {
+            ConditionType::Stalled
+        },
+        status: true,
+        reason: why.reason,
+        message: why.message.clone(),
+    })
+}
+
+/// Told from the statuses, whose readings are those of the last write, so that no reading moves it.
+fn signals_available(facts: &Facts<'_>, targets: &[TargetStatus]) -> Said {
+    let said = |status, reason, message| Said {
+        type_: ConditionType::SignalsAvailable,
+        status,
+        reason,
+        message,
+    };
+    if let Some(why) = facts.source_failing {
+        return said(
+            false,
+            ConditionReason::SourceFailing.as_str(),
+            format!("The source fails for all its targets: {}", why.reason),
+        );
+    }
+    if targets.is_empty() {
+        return said(
+            false,
+            ConditionReason::Pending.as_str(),
+            "Nothing is read until the policy is valid".to_owned(),
+        );
+    }
+    let unknown: Vec<(String, &'static str)> = targets.iter().filter_map(first_unknown).collect();
+    match unknown.first() {
+        None => said(
+            true,
+            ConditionReason::Fresh.as_str(),
+            "Every signal has a fresh reading".to_owned(),
+        ),
+        Some(&(_, reason)) => {
+            let names: Vec<String> = unknown.iter().map(|(name, _)| name.clone()).collect();
+            said(
+                false,
+                reason,
+                words::concerned(&names, targets.len(), "targets with an unknown reading"),
+            )
+        }
+    }
+}
+
+/// What is unknown of a target, with why; and the bounded name of the first such reason.
+fn first_unknown(target: &TargetStatus) -> Option<(String, &'static str)> {
+    let state = ReadingState::Unknown.as_str();
+    let latency = target
+        .readings
+        .as_ref()
+        .filter(|readings| readings.state.as_deref() == Some(state));
+    let latency = latency.map(|readings| ("latency", readings.reason.as_deref()));
+    let signals = target
+        .signals
+        .iter()
+        .filter(|signal| signal.state.as_deref() == Some(state));
+    let signals = signals.map(|signal| (signal.name.as_str(), signal.reason.as_deref()));
+    let (what, reason) = latency.into_iter().chain(signals).next()?;
+    let known = hedgerow_tuner::UnknownReason::ALL
+        .iter()
+        .find(|known| Some(known.as_str()) == reason);
+    let reason = known.map_or(ConditionReason::Pending.as_str(), |known| known.as_str());
+    Some((format!("{} ({what} {reason})", target.name), reason))
+}
+
+fn hedging_disabled(facts: &Facts<'_>, targets: &[TargetStatus]) -> Said {
+    let off: Vec<_> = facts
+        .targets
+        .iter()
+        .filter(|target| target.decision.orders.hedging.is_none())
+        .collect();
+    let worst: Option<Reason> = off.iter().map(|target| target.decision.orders.reason).min();
+    let state = TargetState::NotHedging.as_str();
+    let names: Vec<String> = targets
+        .iter()
+        .filter(|target| target.state.as_deref() == Some(state))
+        .map(|target| {
+            format!(
+                "{} ({})",
+                target.name,
+                target.reason.as_deref().unwrap_or_default()
+            )
+        })
+        .collect();
+    let (status, reason, message) = match (facts.refusal, worst) {
+        (Some(refusal), _) => (
+            true,
+            refusal.reason.as_str(),
+            "The policy is not accepted".to_owned(),
+        ),
+        (None, Some(worst)) => (
+            true,
+            worst.as_str(),
+            words::concerned(&names, targets.len(), "targets are not hedged"),
+        ),
+        (None, None) => (
+            false,
+            ConditionReason::Hedging.as_str(),
+            "Every target is hedged".to_owned(),
+        ),
+    };
+    Said {
+        type_: ConditionType::HedgingDisabled,
+        status,
+        reason,
+        message,
+    }
+}
+
+fn low_confidence(facts: &Facts<'_>) -> Said {
+    let doubted = facts
+        .targets
+        .iter()
+        .filter(|target| target.decision.low_confidence.is_some());
+    let doubted = names(doubted.map(|target| target.name));
+    let (status, reason, message) = if doubted.is_empty() {
+        (
+            false,
+            ConditionReason::EnoughData,
+            "Every delay is backed by enough data".to_owned(),
+        )
+    } else {
+        let doubts = facts.targets.iter().filter_map(|target| {
+            let doubt = target.decision.low_confidence.as_ref()?;
+            Some(format!("{} ({doubt})", target.name))
+        });
+        let said: Vec<String> = doubts.collect();
+        (
+            true,
+            ConditionReason::LittleData,
+            words::concerned(&said, facts.targets.len(), "targets"),
+        )
+    };
+    Said {
+        type_: ConditionType::LowConfidence,
+        status,
+        reason: reason.as_str(),
+        message,
+    }
+}
+
+fn names<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    names.map(str::to_owned).collect()
+}

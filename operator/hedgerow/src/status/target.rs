@@ -1,0 +1,164 @@
+//! One target.
+
+use hedgerow_api::{
+    BudgetStatus, DelayStatus, EffectStatus, InUseStatus, ReadingState, ReadingsStatus, SignalStatus,
+    TargetState, TargetStatus,
+};
+use hedgerow_tuner::{Decision, LatencyView, LimitedBy, Rules, SignalView, Timestamp, Unknown};
+
+use super::{DecidedTarget, history};
+use crate::words;
+
+/// The status of a target; `before` is the one that is there.
+pub(super) fn status(
+    target: &DecidedTarget<'_>,
+    before: Option<&TargetStatus>,
+    now: Timestamp,
+) -> TargetStatus {
+    let mut fresh = snapshot(target);
+    if let Some(before) = before {
+        if decided_alike(&fresh, before) {
+            return before.clone();
+        }
+    }
+    fresh.history = history::with(&fresh, before, now);
+    fresh
+}
+
+fn snapshot(target: &DecidedTarget<'_>) -> TargetStatus {
+    let DecidedTarget {
+        name,
+        rules,
+        decision,
+    } = target;
+    let hedging = decision.orders.hedging;
+    let state = match hedging {
+        None => TargetState::NotHedging,
+        Some(hedging) if hedging.percent < rules.budget.percent => TargetState::Ramping,
+        Some(_) => TargetState::Hedging,
+    };
+    TargetStatus {
+        name: (*name).to_owned(),
+        state: Some(state.as_str().to_owned()),
+        reason: Some(decision.reason.as_str().to_owned()),
+        message: Some(decision.message.clone()),
+        revision: i64::try_from(decision.revision).ok(),
+        delay: Some(DelayStatus {
+            applied: hedging.map(|hedging| words::millis(hedging.delay_ms)),
+            recommended: decision.recommended_ms.map(words::millis),
+            limited_by: delay_limit(decision),
+        }),
+        budget: Some(BudgetStatus {
+            percent: hedging.map(|hedging| words::percent(hedging.percent)),
+            cap: Some(words::percent(rules.budget.percent)),
+            limited_by: rules
+                .budget
+                .limited_by_source
+                .then(|| LimitedBy::Source.as_str().to_owned()),
+        }),
+        effect: Some(EffectStatus {
+            hedge_share: decision.effect.hedge_share.map(words::share),
+            miss_share_unhedged: decision.effect.miss_share_unhedged.map(words::share),
+            miss_share_hedged: decision.effect.miss_share_hedged.map(words::share),
+        }),
+        signals: decision.signals.iter().map(signal).collect(),
+        readings: Some(readings(&decision.latency)),
+        in_use: Some(in_use(rules)),
+        history: Vec::new(),
+    }
+}
+
+/// Whether two statuses tell the same decision. What moves with every reading does not count.
+fn decided_alike(a: &TargetStatus, b: &TargetStatus) -> bool {
+    settled(a) == settled(b)
+}
+
+/// A status without what moves with every reading.
+fn settled(status: &TargetStatus) -> TargetStatus {
+    let signal = |signal: &SignalStatus| SignalStatus {
+        message: None,
+        value: None,
+        ..signal.clone()
+    };
+    let applied_alone = |delay: &DelayStatus| DelayStatus {
+        applied: delay.applied.clone(),
+        ..DelayStatus::default()
+    };
+    let state_alone = |readings: &ReadingsStatus| ReadingsStatus {
+        state: readings.state.clone(),
+        reason: readings.reason.clone(),
+        ..ReadingsStatus::default()
+    };
+    TargetStatus {
+        message: None,
+        delay: status.delay.as_ref().map(applied_alone),
+        effect: None,
+        signals: status.signals.iter().map(signal).collect(),
+        readings: status.readings.as_ref().map(state_alone),
+        history: Vec::new(),
+        ..status.clone()
+    }
+}
+
+/// A limit of the budget is told with the budget.
+fn delay_limit(decision: &Decision) -> Option<String> {
+    let limit = decision.limited_by.filter(|&limit| limit != LimitedBy::Source)?;
+    Some(limit.as_str().to_owned())
+}
+
+fn signal(view: &SignalView) -> SignalStatus {
+    let unknown = view.unknown.as_ref();
+    let waits = match (view.value, view.on_below) {
+        (Some(value), Some(on_below)) if view.saturated => Some(format!(
+            "{} {}, back under {}",
+            view.name,
+            words::number(value),
+            words::number(on_below)
+        )),
+        _ => None,
+    };
+    SignalStatus {
+        name: view.name.clone(),
+        state: Some(reading_state(unknown).as_str().to_owned()),
+        reason: unknown.map(|why| why.reason.as_str().to_owned()),
+        message: unknown.map(|why| why.message.clone()).or(waits),
+        saturated: Some(view.saturated),
+        value: view.value.map(words::number),
+        off_above: view.off_above.map(words::number),
+        on_below: view.on_below.map(words::number),
+        unknown_since: view.unknown_since.map(words::time),
+    }
+}
+
+fn readings(view: &LatencyView) -> ReadingsStatus {
+    let unknown = view.unknown.as_ref();
+    ReadingsStatus {
+        time: view.at.map(words::time),
+        state: Some(reading_state(unknown).as_str().to_owned()),
+        reason: unknown.map(|why| why.reason.as_str().to_owned()),
+        message: unknown.map(|why| why.message.clone()),
+        samples: view.samples.and_then(words::whole),
+        window: view.window.map(words::duration),
+        p50: view.p50_ms.map(words::millis),
+        p95: view.p95_ms.map(words::millis),
+        p99: view.p99_ms.map(words::millis),
+    }
+}
+
+fn reading_state(unknown: Option<&Unknown>) -> ReadingState {
+    if unknown.is_some() {
+        ReadingState::Unknown
+    } else {
+        ReadingState::Fresh
+    }
+}
+
+fn in_use(rules: &Rules) -> InUseStatus {
+    InUseStatus {
+        // The measure is `metric/unit`.
+        unit: rules.measure.rsplit_once('/').map(|(_, unit)| unit.to_owned()),
+        min_samples: Some(rules.windows.min_samples.into()),
+        delay_max: Some(words::duration(rules.delay.max)),
+        max_staleness: Some(words::duration(rules.max_staleness)),
+    }
+}
