@@ -22,6 +22,12 @@ demo: ## Play the help-desk case: about 6 minutes once built; ARGS=--keep leaves
 parts: ## Build the real parts (Kubernetes, etcd, Prometheus) into a cache: ten minutes once, then a second
 	@tests/parts/build
 
+.PHONY: demo
+demo: parts ## Play the help-desk case on the real parts: 5 minutes once built (KEEP=1 leaves everything running)
+	@echo "building the operator and the search cluster (a few minutes, once)"
+	cargo build --package hedgerow --package hedgerow-search-cluster --package hedgerow-demo
+	cargo run --quiet --package hedgerow-demo -- $(if $(KEEP),--keep)
+
 .PHONY: test
 test: parts lint ## Run every check and every test, on the real parts: about 10 minutes once the parts are built
 	@echo "== tests: unit, property and end-to-end; a failed end-to-end test leaves its logs in $${CARGO_TARGET_DIR:-target}/e2e"

@@ -5,39 +5,31 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::policy::{policy, with, without};
-use crate::scene::{SOON, Scene};
+use crate::scene::{SOON, Scene, budgets};
 
 /// Takes Prometheus away until hedging is off, and gives it back until hedging is tuned. Returns what was published, and
 /// how long after the outage began it went off, by the document's own clock.
 async fn through_an_outage(scene: &mut Scene, policy: &Value, reason: &str) -> (Vec<Value>, Duration) {
     scene.apply(policy).await;
     scene.reason("Tuned").await;
-    let mark = scene.audit.mark().unwrap();
+    let known = scene.history().len();
     scene.prometheus.stop().await.unwrap();
     let begun = std::time::SystemTime::now();
     scene.reason_within(reason, SOON * 2).await;
     let after = begun.elapsed().unwrap();
     scene.prometheus.start().await.unwrap();
     scene.reason("Tuned").await;
-    (scene.history(mark), after)
+    (scene.history().split_off(known), after)
 }
 
-fn percents(history: &[Value]) -> Vec<Option<f64>> {
-    history
-        .iter()
-        .map(|document| document["budget"]["percent"].as_f64())
-        .collect()
-}
+/// Off once, and back through the ramp.
+const OFF_AND_BACK: [Option<f64>; 4] = [None, Some(2.5), Some(5.0), Some(10.0)];
 
 #[tokio::test]
 async fn with_signals_hedging_goes_off_after_max_unknown() {
     let mut scene = Scene::start("blind").await;
     let (history, after) = through_an_outage(&mut scene, &policy("kb"), "SaturationUnknown").await;
-    assert_eq!(
-        percents(&history),
-        [None, Some(2.5), Some(5.0), Some(10.0)],
-        "{history:?}"
-    );
+    assert_eq!(budgets(&history), OFF_AND_BACK, "{history:?}");
     // maxUnknown is 10 s since the last fresh reading, which is at most a few seconds older than the outage.
     assert!(
         after > Duration::from_secs(5),
@@ -51,11 +43,7 @@ async fn without_signals_hedging_goes_off_after_max_staleness() {
     let policy = without(policy("kb"), "/spec/targets/0/saturation/signals");
     let policy = with(policy, "/spec/maxStaleness", "30s".into());
     let (history, after) = through_an_outage(&mut scene, &policy, "LatencyUnknown").await;
-    assert_eq!(
-        percents(&history),
-        [None, Some(2.5), Some(5.0), Some(10.0)],
-        "{history:?}"
-    );
+    assert_eq!(budgets(&history), OFF_AND_BACK, "{history:?}");
     assert!(
         after > Duration::from_secs(20),
         "it went off {after:?} after the outage began"
@@ -67,13 +55,10 @@ async fn a_prometheus_that_hangs_is_one_that_is_gone() {
     let scene = Scene::start("hang").await;
     scene.apply(&policy("kb")).await;
     scene.reason("Tuned").await;
-    let mark = scene.audit.mark().unwrap();
+    let known = scene.history().len();
     scene.prometheus.pause().unwrap();
     scene.reason("SaturationUnknown").await;
     scene.prometheus.resume().unwrap();
     scene.reason("Tuned").await;
-    assert_eq!(
-        percents(&scene.history(mark)),
-        [None, Some(2.5), Some(5.0), Some(10.0)]
-    );
+    assert_eq!(budgets(&scene.history()[known..]), OFF_AND_BACK);
 }

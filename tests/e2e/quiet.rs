@@ -18,7 +18,7 @@ async fn twenty_evaluations_of_noisy_readings_write_nothing() {
     scene.apply(&policy("kb")).await;
     scene.reason("Tuned").await;
     // Its history and conditions follow the document.
-    scene.condition("kb", "HedgingDisabled", "False", "Tuned").await;
+    scene.condition("kb", "HedgingDisabled", "False", "Hedging").await;
     let settled = settled(&scene).await;
     steadily("the operator writes nothing", INTERVAL * 20, async || {
         let writes = scene.writes(settled);

@@ -8,7 +8,7 @@ async fn get_and_describe_tell_the_state_at_a_glance() {
     let scene = Scene::start("kubectl").await;
     scene.apply(&policy("kb")).await;
     scene.reason("Tuned").await;
-    scene.condition("kb", "HedgingDisabled", "False", "Tuned").await;
+    scene.condition("kb", "HedgingDisabled", "False", "Hedging").await;
 
     let table = scene.namespace.kubectl(&["get", "hp"]).await.unwrap();
     let mut lines = table.lines();

@@ -85,28 +85,19 @@ impl Scene {
         .unwrap_or_else(|error| panic!("{error:#}\n{}", self.operator.log_tail()))
     }
 
-    /// Every content of that document since `mark`, by the audit log; renewals, which change no content, left out.
-    pub(crate) fn history(&self, mark: Mark) -> Vec<Value> {
-        let mut documents: Vec<Value> = Vec::new();
-        for event in self.audit.since(mark).unwrap() {
+    /// Every content that document has had, by the audit log. Writes that change no content (renewals, memory) are left out.
+    pub(crate) fn history(&self) -> Vec<Value> {
+        let events = self.audit.since(Mark::default()).unwrap();
+        let written = events.iter().filter(|event| {
             let object = &event.object_ref;
             let ours = object.resource == "configmaps" && object.namespace == self.namespace.name();
             // The name of an object that is created stands in its body alone.
             let named = event.request_object["metadata"]["name"] == CONFIG_MAP || object.name == CONFIG_MAP;
-            if !(ours && named && event.is_write() && event.succeeded()) {
-                continue;
-            }
-            let Some(text) = event.request_object["data"][KEY].as_str() else {
-                continue;
-            };
-            let document: Value = serde_json::from_str(text).unwrap();
-            if documents
-                .last()
-                .is_none_or(|last| last["revision"] != document["revision"])
-            {
-                documents.push(document);
-            }
-        }
+            ours && named && event.is_write() && event.succeeded()
+        });
+        let texts = written.filter_map(|event| event.request_object["data"][KEY].as_str());
+        let mut documents: Vec<Value> = texts.map(|text| serde_json::from_str(text).unwrap()).collect();
+        documents.dedup_by_key(|document| document["revision"].clone());
         documents
     }
 
@@ -166,6 +157,16 @@ impl Drop for Scene {
             eprintln!("logs: {} and {}", operator.display(), prometheus.display());
         }
     }
+}
+
+/// The budgets of a history, in per cent, `None` while off; each once while it lasts.
+pub(crate) fn budgets(history: &[Value]) -> Vec<Option<f64>> {
+    let mut percents: Vec<_> = history
+        .iter()
+        .map(|document| document["budget"]["percent"].as_f64())
+        .collect();
+    percents.dedup();
+    percents
 }
 
 /// The document under a key of a ConfigMap.

@@ -28,14 +28,14 @@ const LOAD_SECONDS: u32 = 24 * 3600;
 /// Every process of the demo. They end when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Stage {
-    cluster: Cluster,
+    // Declared in the order in which they are to stop: the load first, the cluster last.
+    _processes: Vec<Process>,
     prometheus: Prometheus,
+    cluster: Cluster,
     folder: PathBuf,
     front_end: String,
     control: String,
     metrics: String,
-    // Kept for their end: they are stopped when dropped, the load first.
-    _processes: Vec<Process>,
 }
 
 impl Stage {

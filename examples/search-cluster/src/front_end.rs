@@ -255,9 +255,9 @@ async fn exposed(State(front_end): State<Arc<FrontEnd>>) -> Response {
     exposition(&front_end.registry)
 }
 
-/// Bucket bounds in seconds, 15 % apart from 20 ms to over a second: narrow enough to place a delay, few enough to scrape.
+/// Bucket bounds in seconds, 7 % apart from 50 ms to over a second: narrow enough to place a delay, few enough to scrape.
 fn bounds() -> impl Iterator<Item = f64> {
-    (0..30).map(|i| (20.0 * 1.15_f64.powi(i)).round() / 1000.0)
+    (0..46).map(|i| (50.0 * 1.07_f64.powi(i)).round() / 1000.0)
 }
 
 #[cfg(test)]
@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn the_buckets_reach_beyond_the_deadline_of_a_second() {
         let bounds: Vec<f64> = bounds().collect();
-        assert!(bounds.is_sorted() && bounds.first() == Some(&0.02));
+        assert!(bounds.is_sorted() && bounds.first() == Some(&0.05));
         assert!(
             bounds.last().is_some_and(|last| (1.0..1.5).contains(last)),
             "{bounds:?}"

@@ -14,6 +14,8 @@ mod replica;
 mod replicas;
 mod serve;
 
+use std::io::IsTerminal as _;
+
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
@@ -45,6 +47,7 @@ const EXAMPLE: &str = "Try it without hedging:
 async fn main() -> Result<()> {
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_env_filter(filter())
         .init();
     match Arguments::parse().command {

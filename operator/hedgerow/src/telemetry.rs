@@ -1,5 +1,7 @@
 //! Structured logs.
 
+use std::io::IsTerminal as _;
+
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt;
 
@@ -16,7 +18,10 @@ pub fn start(format: LogFormat) -> Result<(), String> {
     let filter = EnvFilter::try_new(&directives).map_err(|error| {
         format!("{VARIABLE}={directives:?} is not a log filter ({error}); an example: info,hedgerow=debug")
     })?;
-    let builder = fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let builder = fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
     let started = match format {
         LogFormat::Text => builder.with_target(false).try_init(),
         LogFormat::Json => builder
