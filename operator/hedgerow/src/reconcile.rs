@@ -70,6 +70,11 @@ impl Reconciler {
             self.tell_changes(key, &follow, &decided);
             let desired = documents::desired(key, &follow, &decided.targets, renew, now);
             let outcome = self.publish(&entry, &desired, now).await;
+            if outcome == Outcome::Retry {
+                // People are told now: until it is tried again nothing else is done for this policy.
+                let _ = self.tell(&entry, refusal.as_ref(), now).await;
+                return outcome;
+            }
             if work.lane != Lane::Rest {
                 self.queue.push(key.clone(), Lane::Rest);
                 return outcome;

@@ -1,6 +1,6 @@
 //! Structured logs.
 
-use std::io::IsTerminal as _;
+use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt;

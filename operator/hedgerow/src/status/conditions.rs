@@ -160,25 +160,29 @@ fn published(facts: &Facts<'_>) -> Said {
 }
 
 fn ready(accepted: &Said, published: &Said) -> Said {
-    let why = if accepted.status { published } else { accepted };
+    let (status, reason, message) = match first_fault(accepted, published) {
+        Some(fault) => (false, fault.reason, fault.message.clone()),
+        None => (
+            true,
+            ConditionReason::Published.as_str(),
+            "Accepted, and every document is written".to_owned(),
+        ),
+    };
     Said {
         type_: ConditionType::Ready,
-        status: accepted.status && published.status,
-        reason: why.reason,
-        message: if why.status {
-            "Accepted, and every document is written".to_owned()
-        } else {
-            why.message.clone()
-        },
+        status,
+        reason,
+        message,
     }
+}
+
+fn first_fault<'a>(accepted: &'a Said, published: &'a Said) -> Option<&'a Said> {
+    [accepted, published].into_iter().find(|said| !said.status)
 }
 
 /// `Stalled` when only a person can mend it, `Reconciling` when the operator is at it.
 fn abnormal(accepted: &Said, published: &Said) -> Option<Said> {
-    let why = if accepted.status { published } else { accepted };
-    if why.status {
-        return None;
-    }
+    let why = first_fault(accepted, published)?;
     let transient = [
         ConditionReason::Pending.as_str(),
         ConditionReason::WriteFailed.as_str(),

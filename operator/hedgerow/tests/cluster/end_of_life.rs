@@ -1,11 +1,11 @@
 //! What becomes of outputs that nobody wants any longer.
 
-use hedgerow::cluster::{DesiredConfigMap, EndOfLife, Owner, RELEASED_ANNOTATION, Retirement};
+use hedgerow::cluster::{Change, DesiredConfigMap, EndOfLife, Owner, RELEASED_ANNOTATION, Retirement};
 use hedgerow_tests::Namespace;
 use hedgerow_tuner::Reason;
 use k8s_openapi::api::core::v1::ConfigMap;
 
-use crate::scene::{CONFIG_MAP, HOUR, KEY, NOW, View, desired, document, hedging, stage};
+use crate::scene::{CONFIG_MAP, HOUR, KEY, NOW, View, desired, document, hedging, published_stage, stage};
 
 /// What a policy with `expiry: never` wants.
 fn desired_for_ever(owner: &Owner) -> DesiredConfigMap {
@@ -65,6 +65,30 @@ async fn a_document_that_never_expires_is_written_off_and_left_when_its_policy_g
             .contains_key(RELEASED_ANNOTATION)
     );
     assert!(later.outputs.orphans().is_empty(), "done once");
+}
+
+#[tokio::test]
+async fn a_policy_whose_expiry_changes_has_its_documents_and_their_end_changed() {
+    let (namespace, owner, view) = published_stage("expiry").await;
+
+    let published = view
+        .publisher
+        .publish(&desired_for_ever(&owner), NOW)
+        .await
+        .unwrap();
+    assert_eq!((published.change, published.validity), (Change::Updated, None));
+    let live = view.caught_up(&namespace, CONFIG_MAP).await;
+    assert_eq!(document(&live, KEY).unwrap().validity.valid_until, None);
+    assert_eq!(live.metadata.owner_references, None);
+
+    let published = view.publish(&owner, 512.0).await.unwrap();
+    assert_eq!(published.change, Change::Updated);
+    let live = view.caught_up(&namespace, CONFIG_MAP).await;
+    assert_eq!(
+        document(&live, KEY).unwrap().validity.valid_until,
+        Some(NOW.plus(HOUR))
+    );
+    assert_eq!(live.metadata.owner_references.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -155,5 +179,5 @@ async fn an_output_whose_policy_cannot_be_rendered_is_written_off() {
         .write_off(&wanted.name, &owner, Reason::Invalid, later)
         .await
         .unwrap();
-    assert_eq!(again.change, hedgerow::cluster::Change::Unchanged);
+    assert_eq!(again.change, Change::Unchanged);
 }

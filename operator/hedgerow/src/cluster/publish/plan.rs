@@ -1,6 +1,7 @@
 //! What to write, given what shall be and what is.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use hedgerow_api::names::MEMORY_ANNOTATION;
 use hedgerow_config::{NativeDocument, Validity};
@@ -104,10 +105,18 @@ impl Plan {
     }
 }
 
-/// Whether clients are told the same: byte for byte, or as native documents apart from revision and times.
+/// Whether clients are told the same: byte for byte, or as native documents apart from revision and times. How long a
+/// document holds is something that the policy says, when it was issued is not.
 fn same_document(a: &str, b: &str) -> bool {
     let parse = |text: &str| NativeDocument::parse(text.as_bytes());
-    a == b || matches!((parse(a), parse(b)), (Ok(a), Ok(b)) if a.same_content(&b))
+    match (parse(a), parse(b)) {
+        (Ok(a), Ok(b)) => a.same_content(&b) && lifetime(a.validity) == lifetime(b.validity),
+        _ => a == b,
+    }
+}
+
+fn lifetime(validity: Validity) -> Option<Duration> {
+    validity.valid_until.map(|until| until.since(validity.issued_at))
 }
 
 /// The validity of a document that expires.
