@@ -1,9 +1,10 @@
 //! The one queue of writes.
 //!
 //! A policy stands in it at most once for its documents and once for the rest, so it is as long as there are policies,
-//! however often they change. What is popped is worked on by one worker at a time per policy; a failure backs off that
-//! policy alone.
+//! however often they change. What is popped is worked on by one worker at a time per policy; a failure backs off these
+//! documents, or this rest, alone.
 
+mod bucket;
 mod core;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -53,9 +54,9 @@ pub struct Work {
 /// How a piece of work ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// As it should; the policy's back-off is forgotten.
+    /// As it should; its back-off is forgotten.
     Done,
-    /// To be tried again, after 0.5 s, doubling with each failure of this policy up to 60 s, with jitter.
+    /// To be tried again, after 0.5 s, doubling with each failure of the same part of this policy up to 60 s, with jitter.
     Retry,
 }
 

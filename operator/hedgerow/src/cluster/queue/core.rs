@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 use super::super::name::PolicyKey;
+use super::bucket::Bucket;
 use super::{Lane, Outcome, Work, WriteRate};
 
 const FIRST_BACK_OFF: Duration = Duration::from_millis(500);
@@ -23,38 +24,74 @@ pub(super) enum Next {
 #[derive(Debug)]
 pub(super) struct Core {
     entries: HashMap<PolicyKey, Entry>,
-    /// Policies that may be popped, in the order of lanes, then of coming.
+    /// What may be popped, in the order of lanes, then of coming.
     ready: BTreeMap<(Lane, u64), PolicyKey>,
-    /// Policies that back off, by when that ends.
-    backing_off: BTreeMap<(Instant, u64), PolicyKey>,
+    /// What backs off, by when that ends.
+    backing_off: BTreeMap<(Instant, u64), (PolicyKey, Part)>,
     sequence: u64,
     bucket: Bucket,
 }
 
+/// The work of one policy comes in two parts, of which one is popped at a time. Each backs off by itself: a document that
+/// cannot be written must not keep the status from telling so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Documents,
+    Rest,
+}
+
 #[derive(Debug, Default)]
 struct Entry {
-    /// `Safe` or `Document`, when the documents wait.
-    documents: Option<Lane>,
-    /// Whether the rest waits.
-    rest: bool,
+    documents: State,
+    rest: State,
+    running: bool,
+}
+
+/// How one part stands.
+#[derive(Debug, Default)]
+struct State {
+    /// In which lane it waits to be done, if it does.
+    waits: Option<Lane>,
     failures: u32,
     place: Place,
 }
 
-/// Where a policy stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Place {
-    /// Nowhere.
+    /// In neither index: it does not wait, or its policy is being worked on.
     #[default]
     Out,
     Ready(Lane, u64),
     BackingOff(Instant, u64),
-    Running,
+}
+
+impl Part {
+    const ALL: [Self; 2] = [Self::Documents, Self::Rest];
+
+    fn of(lane: Lane) -> Self {
+        match lane {
+            Lane::Safe | Lane::Document => Self::Documents,
+            Lane::Rest => Self::Rest,
+        }
+    }
 }
 
 impl Entry {
-    fn first_lane(&self) -> Option<Lane> {
-        self.documents.or(self.rest.then_some(Lane::Rest))
+    fn state(&mut self, part: Part) -> &mut State {
+        match part {
+            Part::Documents => &mut self.documents,
+            Part::Rest => &mut self.rest,
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        !self.running && self.documents.waits.is_none() && self.rest.waits.is_none()
+    }
+}
+
+impl State {
+    fn wait_in(&mut self, lane: Lane) {
+        self.waits = Some(self.waits.map_or(lane, |waiting| waiting.min(lane)));
     }
 }
 
@@ -71,20 +108,19 @@ impl Core {
 
     pub(super) fn push(&mut self, policy: PolicyKey, lane: Lane) {
         let entry = self.entries.entry(policy.clone()).or_default();
-        let more_urgent = entry.documents != Some(Lane::Safe) && lane == Lane::Safe;
-        match lane {
-            Lane::Safe | Lane::Document => {
-                entry.documents = Some(entry.documents.map_or(lane, |waiting| waiting.min(lane)));
-            }
-            Lane::Rest => entry.rest = true,
-        }
-        match entry.place {
-            Place::Out => self.make_ready(&policy),
-            // Keeps its turn, unless it moves to an earlier lane.
-            Place::Ready(in_lane, _) if lane < in_lane => self.make_ready(&policy),
+        let running = entry.running;
+        let state = entry.state(Part::of(lane));
+        let turns_safe = lane == Lane::Safe && state.waits != Some(Lane::Safe);
+        state.wait_in(lane);
+        let to_be_placed = match state.place {
+            Place::Out => !running,
+            // It keeps its turn, unless it moves to an earlier lane.
+            Place::Ready(in_lane, _) => lane < in_lane,
             // A decision to go off is worth another try at once.
-            Place::BackingOff(..) if more_urgent => self.make_ready(&policy),
-            Place::Ready(..) | Place::BackingOff(..) | Place::Running => {}
+            Place::BackingOff(..) => turns_safe,
+        };
+        if to_be_placed {
+            self.place(&policy, Part::of(lane));
         }
     }
 
@@ -101,10 +137,17 @@ impl Core {
             return Next::Idle;
         };
         if let Some(entry) = self.entries.get_mut(&policy) {
-            entry.place = Place::Running;
-            match lane {
-                Lane::Safe | Lane::Document => entry.documents = None,
-                Lane::Rest => entry.rest = false,
+            entry.running = true;
+            *entry.state(Part::of(lane)) = State {
+                failures: entry.state(Part::of(lane)).failures,
+                ..State::default()
+            };
+            for part in Part::ALL {
+                let state = entry.state(part);
+                if let Place::Ready(lane, sequence) = state.place {
+                    self.ready.remove(&(lane, sequence));
+                    state.place = Place::Out;
+                }
             }
         }
         Next::Work(Work { policy, lane })
@@ -114,34 +157,36 @@ impl Core {
         let Some(entry) = self.entries.get_mut(&work.policy) else {
             return;
         };
-        entry.place = Place::Out;
+        entry.running = false;
+        let part = Part::of(work.lane);
+        let state = entry.state(part);
         match outcome {
-            Outcome::Done => {
-                entry.failures = 0;
-                match entry.first_lane() {
-                    Some(_) => self.make_ready(&work.policy),
-                    None => drop(self.entries.remove(&work.policy)),
-                }
-            }
+            Outcome::Done => state.failures = 0,
             Outcome::Retry => {
                 // What was pushed meanwhile may be more urgent than what failed, and is then worth a try at once.
-                let more_urgent = entry.documents == Some(Lane::Safe) && work.lane != Lane::Safe;
-                let delay = back_off(entry.failures).mul_f64(jitter);
-                entry.failures = entry.failures.saturating_add(1);
-                match work.lane {
-                    Lane::Safe | Lane::Document => {
-                        entry.documents = Some(entry.documents.map_or(work.lane, |lane| lane.min(work.lane)));
-                    }
-                    Lane::Rest => entry.rest = true,
-                }
-                if more_urgent {
-                    self.make_ready(&work.policy);
-                } else {
+                let turned_safe = state.waits == Some(Lane::Safe) && work.lane != Lane::Safe;
+                state.wait_in(work.lane);
+                if !turned_safe {
                     self.sequence += 1;
-                    let (due, sequence) = (now + delay, self.sequence);
-                    entry.place = Place::BackingOff(due, sequence);
-                    self.backing_off.insert((due, sequence), work.policy.clone());
+                    let due = now + back_off(state.failures).mul_f64(jitter);
+                    state.place = Place::BackingOff(due, self.sequence);
+                    self.backing_off
+                        .insert((due, self.sequence), (work.policy.clone(), part));
                 }
+                state.failures = state.failures.saturating_add(1);
+            }
+        }
+        if entry.is_idle() {
+            self.entries.remove(&work.policy);
+            return;
+        }
+        for part in Part::ALL {
+            if self
+                .entries
+                .get_mut(&work.policy)
+                .is_some_and(|entry| entry.state(part).place == Place::Out)
+            {
+                self.place(&work.policy, part);
             }
         }
     }
@@ -149,93 +194,68 @@ impl Core {
     pub(super) fn clear(&mut self) {
         self.ready.clear();
         self.backing_off.clear();
-        self.entries.retain(|_, entry| entry.place == Place::Running);
+        self.entries.retain(|_, entry| entry.running);
         for entry in self.entries.values_mut() {
             *entry = Entry {
-                place: Place::Running,
+                running: true,
                 ..Entry::default()
             };
         }
     }
 
     pub(super) fn waiting(&self, lane: Lane) -> usize {
-        let waits = |entry: &&Entry| match lane {
-            Lane::Safe | Lane::Document => entry.documents == Some(lane),
-            Lane::Rest => entry.rest,
-        };
-        self.entries.values().filter(waits).count()
+        let states = self
+            .entries
+            .values()
+            .flat_map(|entry| [&entry.documents, &entry.rest]);
+        states.filter(|state| state.waits == Some(lane)).count()
     }
 
     fn end_back_offs(&mut self, now: Instant) {
-        while let Some((&(due, _), policy)) = self.backing_off.first_key_value() {
+        while let Some((&(due, sequence), _)) = self.backing_off.first_key_value() {
             if due > now {
                 break;
             }
-            let policy = policy.clone();
-            self.make_ready(&policy);
+            let Some((policy, part)) = self.backing_off.remove(&(due, sequence)) else {
+                break;
+            };
+            let Some(entry) = self.entries.get_mut(&policy) else {
+                continue;
+            };
+            entry.state(part).place = Place::Out;
+            // While its policy is worked on it waits for the end of that.
+            if !entry.running {
+                self.place(&policy, part);
+            }
         }
     }
 
-    /// Moves a policy, wherever it stands, to the end of the first lane that it waits for.
-    fn make_ready(&mut self, policy: &PolicyKey) {
+    /// Puts a part at the end of the lane that it waits in, wherever it stands now.
+    fn place(&mut self, policy: &PolicyKey, part: Part) {
         let Some(entry) = self.entries.get_mut(policy) else {
             return;
         };
-        match entry.place {
+        let running = entry.running;
+        let state = entry.state(part);
+        match state.place {
             Place::Ready(lane, sequence) => drop(self.ready.remove(&(lane, sequence))),
             Place::BackingOff(due, sequence) => drop(self.backing_off.remove(&(due, sequence))),
-            Place::Out | Place::Running => {}
+            Place::Out => {}
         }
-        entry.place = Place::Out;
-        if let Some(lane) = entry.first_lane() {
+        state.place = Place::Out;
+        if let Some(lane) = state.waits.filter(|_| !running) {
             self.sequence += 1;
-            entry.place = Place::Ready(lane, self.sequence);
+            state.place = Place::Ready(lane, self.sequence);
             self.ready.insert((lane, self.sequence), policy.clone());
         }
     }
 }
 
-/// How long a policy waits after so many failures in a row.
+/// How long a part waits after so many failures in a row.
 fn back_off(failures: u32) -> Duration {
     FIRST_BACK_OFF
         .saturating_mul(2_u32.saturating_pow(failures))
         .min(LONGEST_BACK_OFF)
-}
-
-/// A token bucket that starts full.
-#[derive(Debug)]
-struct Bucket {
-    rate: WriteRate,
-    tokens: f64,
-    at: Instant,
-}
-
-impl Bucket {
-    fn new(rate: WriteRate, now: Instant) -> Self {
-        let rate = WriteRate {
-            per_second: rate.per_second.max(0.1),
-            burst: rate.burst.max(1.0),
-        };
-        Self {
-            rate,
-            tokens: rate.burst,
-            at: now,
-        }
-    }
-
-    /// Takes a token, or says when there will be one.
-    fn take(&mut self, now: Instant) -> Result<(), Instant> {
-        let gained = now.saturating_duration_since(self.at).as_secs_f64() * self.rate.per_second;
-        self.tokens = (self.tokens + gained).min(self.rate.burst);
-        self.at = self.at.max(now);
-        if self.tokens >= 1.0 {
-            self.tokens -= 1.0;
-            return Ok(());
-        }
-        // Rounded up to a millisecond, so that who waits until then does find a token.
-        let missing = Duration::from_secs_f64((1.0 - self.tokens) / self.rate.per_second);
-        Err(now + missing + Duration::from_millis(1))
-    }
 }
 
 #[cfg(test)]
@@ -362,6 +382,36 @@ mod tests {
             popped("b", Lane::Document),
             "b came first by now"
         );
+    }
+
+    #[test]
+    fn a_document_that_backs_off_does_not_keep_the_status_from_telling_so() {
+        let (mut core, now) = core();
+        core.push(policy("a"), Lane::Document);
+        assert_eq!(pop(&mut core, now), popped("a", Lane::Document));
+        core.push(policy("a"), Lane::Rest);
+        core.finish(&work("a", Lane::Document), Outcome::Retry, NO_JITTER, now);
+        assert_eq!(pop(&mut core, now), popped("a", Lane::Rest));
+        core.finish(&work("a", Lane::Rest), Outcome::Done, NO_JITTER, now);
+        assert_eq!(
+            core.pop(now),
+            Next::At(now + FIRST_BACK_OFF),
+            "the document keeps its back-off"
+        );
+    }
+
+    #[test]
+    fn a_back_off_that_ends_while_the_status_is_written_waits_for_that() {
+        let (mut core, now) = core();
+        core.push(policy("a"), Lane::Document);
+        assert_eq!(pop(&mut core, now), popped("a", Lane::Document));
+        core.push(policy("a"), Lane::Rest);
+        core.finish(&work("a", Lane::Document), Outcome::Retry, NO_JITTER, now);
+        assert_eq!(pop(&mut core, now), popped("a", Lane::Rest));
+        let later = now + FIRST_BACK_OFF;
+        assert_eq!(core.pop(later), Next::Idle, "never two workers on one policy");
+        core.finish(&work("a", Lane::Rest), Outcome::Done, NO_JITTER, later);
+        assert_eq!(pop(&mut core, later), popped("a", Lane::Document));
     }
 
     #[test]
