@@ -30,7 +30,8 @@ pub(crate) fn html(record: &Record, expectations: &[Expectation]) -> Result<Stri
     for (title, unit, lines) in plots(record) {
         write!(
             page,
-            "<h2>{title}</h2>\n<figure>{}</figure>\n",
+            "<h2>{title}</h2>\n<figure><figcaption>{}</figcaption>{}</figure>\n",
+            legend(&lines),
             plot(record, unit, &lines)?
         )?;
     }
@@ -159,7 +160,11 @@ fn draw(
         )])?;
         chart.draw_series([Text::new(
             phase.title,
-            (phase.from + end / 200.0, top * 0.97),
+            // Staggered, so that the titles of short phases do not run into each other.
+            (
+                phase.from + end / 200.0,
+                top * if index % 2 == 0 { 0.97 } else { 0.9 },
+            ),
             (FONT, 12).into_font().color(&GREY),
         )])?;
     }
@@ -174,23 +179,24 @@ fn draw(
         .label_style((FONT, 12))
         .draw()?;
     for line in lines {
-        let colour = line.colour;
-        chart
-            .draw_series(LineSeries::new(
-                line.points.iter().copied(),
-                colour.stroke_width(2),
-            ))?
-            .label(line.name)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(2)));
+        chart.draw_series(LineSeries::new(
+            line.points.iter().copied(),
+            line.colour.stroke_width(2),
+        ))?;
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::MiddleRight)
-        .background_style(WHITE.mix(0.8))
-        .label_font((FONT, 12))
-        .draw()?;
     area.present()?;
     Ok(())
+}
+
+fn legend(lines: &[Line]) -> String {
+    let entry = |line: &Line| {
+        let RGBColor(red, green, blue) = line.colour;
+        format!(
+            "<span style=\"color: rgb({red} {green} {blue})\">&#9644; {}</span>",
+            line.name
+        )
+    };
+    lines.iter().map(entry).collect::<Vec<_>>().join(" ")
 }
 
 fn table(expectations: &[Expectation]) -> String {
@@ -227,7 +233,7 @@ h1 { font-size: 1.5rem; } h2 { font-size: 1.05rem; margin: 1.6rem 0 .2rem; }
 table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid #e5e7eb; font-variant-numeric: tabular-nums; }
 tr.ok td:last-child { color: #15803d; } tr.bad td { color: #b91c1c; font-weight: 600; }
-figure { margin: 0; } svg { max-width: 100%; height: auto; }
+figure { margin: 0; } figcaption { font-size: .85rem; } figcaption span { margin-right: 1rem; } svg { max-width: 100%; height: auto; }
 </style>
 </head>
 <body>
@@ -256,7 +262,6 @@ mod tests {
                 delay_ms: Some(512.0),
                 percent: 10.0,
             },
-            ..Sample::default()
         };
         let record = Record {
             samples: (0..30).map(|i| sample(f64::from(i))).collect(),

@@ -77,7 +77,7 @@ impl Show {
                 Cell::new(e.phase),
                 Cell::new(e.what),
                 Cell::new(&e.expected),
-                Cell::new(format!("{low} to {high}")),
+                Cell::new(format!("{low:.0$} to {high:.0$}", e.decimals)),
                 Cell::new(e.shown()),
                 Cell::new(verdict).fg(colour),
             ]);
