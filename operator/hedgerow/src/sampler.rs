@@ -112,11 +112,12 @@ impl Sampler {
         if concerned.is_empty() {
             return;
         }
+        let policies = concerned.len();
         match &failing {
             Some(why) => {
-                warn!(source = name, reason = %why.reason, message = why.message, policies = concerned.len(), "source fails")
+                warn!(source = name, reason = %why.reason, message = why.message, policies, "source fails");
             }
-            None => info!(source = name, policies = concerned.len(), "source answers again"),
+            None => info!(source = name, policies, "source answers again"),
         }
         (self.on_state)(name, failing.as_ref());
         for policy in concerned {

@@ -16,10 +16,8 @@ pub(super) fn status(
     now: Timestamp,
 ) -> TargetStatus {
     let mut fresh = snapshot(target);
-    if let Some(before) = before {
-        if decided_alike(&fresh, before) {
-            return before.clone();
-        }
+    if let Some(before) = before.filter(|before| decided_alike(&fresh, before)) {
+        return before.clone();
     }
     fresh.history = history::with(&fresh, before, now);
     fresh
