@@ -27,7 +27,7 @@ pub type OnSourceState = Arc<dyn Fn(&str, Option<&hedgerow_tuner::Unknown>) + Se
 pub struct Sampler {
     /// The source.
     pub source: Arc<Source>,
-    /// Its place in time; see [`crate::schedule`].
+    /// Its place in time; see `schedule`.
     pub phase: Duration,
     /// The targets.
     pub index: Index,
