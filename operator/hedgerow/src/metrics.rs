@@ -15,7 +15,6 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::cluster::{Lane, WriteKind, WriteQueue};
@@ -92,8 +91,15 @@ impl Metrics {
             publish_errors: Family::default(),
             registry: Registry::default(),
         };
-        let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
-        registry.register("build", "The version of this operator", build);
+        let build = Family::<[(&str, &str); 1], Gauge>::default();
+        build
+            .get_or_create(&[("version", env!("CARGO_PKG_VERSION"))])
+            .set(1);
+        registry.register(
+            "build_info",
+            "1; the label tells the version of this operator",
+            build,
+        );
         registry.register(
             "leader",
             "1 while this replica leads, else 0",
