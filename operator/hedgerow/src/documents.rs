@@ -74,3 +74,84 @@ fn published<'a>(
         .zip(decided)
         .filter(move |(target, _)| named(target))
 }
+
+#[cfg(test)]
+mod tests {
+    use hedgerow_tuner::{Readings, decide};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::fixtures::{at, follow, policy, written_spec};
+
+    fn desired_of(written: &Value) -> Vec<DesiredConfigMap> {
+        let follow = follow(written);
+        let targets = follow.compiled.targets.iter();
+        let decided: Vec<_> = targets
+            .map(|target| decide(&target.rules, &Memory::default(), &Readings::default(), at(0)))
+            .collect();
+        desired(&policy(), &follow, &decided, false, at(0))
+    }
+
+    fn two_targets() -> Value {
+        let mut spec = written_spec();
+        let mut second = spec["targets"][0].clone();
+        second["name"] = json!("faq-read");
+        spec["targets"] = json!([spec["targets"][0], second]);
+        spec["publish"] = json!([
+            { "configMap": "kb-hedging", "key": "shard-read.json", "targets": [{ "name": "shard-read" }] },
+            { "configMap": "kb-hedging", "key": "faq-read.json", "targets": [{ "name": "faq-read" }] },
+            { "configMap": "other", "key": "faq.json", "targets": [{ "name": "faq-read" }] },
+        ]);
+        spec
+    }
+
+    #[test]
+    fn a_config_map_holds_all_its_documents_and_the_memory_of_their_targets() {
+        let desired = desired_of(&two_targets());
+        let names: Vec<&str> = desired
+            .iter()
+            .map(|config_map| config_map.name.name.as_str())
+            .collect();
+        assert_eq!(names, ["kb-hedging", "other"]);
+        let keys = |at: usize| desired[at].documents.keys().cloned().collect::<Vec<_>>();
+        let memory = |at: usize| desired[at].memory.keys().cloned().collect::<Vec<_>>();
+        assert_eq!(
+            (keys(0), keys(1)),
+            (
+                vec!["faq-read.json".into(), "shard-read.json".into()],
+                vec!["faq.json".into()]
+            )
+        );
+        assert_eq!(
+            (memory(0), memory(1)),
+            (
+                vec!["faq-read".into(), "shard-read".into()],
+                vec!["faq-read".into()]
+            )
+        );
+    }
+
+    #[test]
+    fn a_document_says_whose_it_is_and_until_when() {
+        let config_map = desired_of(&written_spec()).remove(0);
+        let document = NativeDocument::parse(config_map.documents["shard-read.json"].as_bytes()).unwrap();
+        assert_eq!(document.identity.policy, "helpdesk/kb-search");
+        assert_eq!(
+            (
+                document.identity.policy_uid.as_str(),
+                document.identity.target.as_str()
+            ),
+            ("uid-1", "shard-read")
+        );
+        assert_eq!(document.validity.valid_until, Some(at(3600)));
+        assert_eq!((document.hedging, document.reason.as_str()), (None, "WarmingUp"));
+        assert_eq!(config_map.end_of_life, EndOfLife::Collected);
+    }
+
+    #[test]
+    fn documents_that_never_expire_are_left_when_the_policy_goes() {
+        let mut spec = written_spec();
+        spec["expiry"] = json!("never");
+        assert_eq!(desired_of(&spec)[0].end_of_life, EndOfLife::Left);
+    }
+}

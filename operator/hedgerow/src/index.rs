@@ -266,3 +266,6 @@ impl Inner {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

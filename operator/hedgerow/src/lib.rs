@@ -10,6 +10,8 @@ pub mod compile;
 mod documents;
 pub mod exit;
 mod explain;
+#[cfg(test)]
+mod fixtures;
 pub mod heartbeat;
 pub mod index;
 pub mod metrics;

@@ -15,7 +15,6 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::cluster::{Lane, WriteKind, WriteQueue};
@@ -92,8 +91,15 @@ impl Metrics {
             publish_errors: Family::default(),
             registry: Registry::default(),
         };
-        let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
-        registry.register("build", "The version of this operator", build);
+        let build = Family::<[(&str, &str); 1], Gauge>::default();
+        build
+            .get_or_create(&[("version", env!("CARGO_PKG_VERSION"))])
+            .set(1);
+        registry.register(
+            "build_info",
+            "1; the label tells the version of this operator",
+            build,
+        );
         registry.register(
             "leader",
             "1 while this replica leads, else 0",
@@ -258,4 +264,92 @@ fn waiting(queue: &WriteQueue) -> impl Iterator<Item = (&'static str, i64)> {
             i64::try_from(queue.waiting(lane)).unwrap_or(i64::MAX),
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::cluster::WriteRate;
+    use crate::fixtures::{at, index, policy, read};
+
+    fn told() -> (Index, Metrics) {
+        let index = index();
+        let (due, _) = index.due("default", Duration::ZERO, at(0));
+        index.take(&due[0], read(at(0), 3.0), at(0));
+        let metrics = Metrics::new(index.clone(), WriteQueue::new(WriteRate::default()));
+        (index, metrics)
+    }
+
+    #[test]
+    fn a_target_has_its_series_as_long_as_it_is_followed() {
+        let (index, metrics) = told();
+        let text = metrics.text();
+        let labels = r#"namespace="helpdesk",policy="kb-search",target="shard-read""#;
+        assert!(
+            text.contains(&format!("hedgerow_target_delay_seconds{{{labels}}} 0.5\n")),
+            "{text}"
+        );
+        assert!(
+            text.contains(&format!(
+                "hedgerow_target_signal_value{{{labels},signal=\"queue\"}} 3.0\n"
+            )),
+            "{text}"
+        );
+        assert!(
+            text.contains(&format!("hedgerow_target_budget_ratio{{{labels}}} 0.025\n")),
+            "{text}"
+        );
+        index.forget(&policy());
+        assert!(!metrics.text().contains("kb-search"));
+    }
+
+    #[test]
+    fn readings_are_counted_by_what_became_of_them() {
+        let (_, metrics) = told();
+        metrics.readings("default", &read(at(0), 3.0));
+        metrics.readings("default", &crate::fixtures::unread(at(0)));
+        let text = metrics.text();
+        for (kind, outcome) in [
+            ("latency", "Fresh"),
+            ("saturation", "Fresh"),
+            ("latency", "Unavailable"),
+        ] {
+            let series = format!(
+                "hedgerow_source_readings_total{{source=\"default\",kind=\"{kind}\",outcome=\"{outcome}\"}} 1\n"
+            );
+            assert!(text.contains(&series), "{series} is not in {text}");
+        }
+    }
+
+    #[test]
+    fn requests_are_counted_as_the_source_counts_them() {
+        let (_, metrics) = told();
+        for requests in [3, 5] {
+            metrics.source(
+                "default",
+                &SourceStats {
+                    requests,
+                    ..SourceStats::default()
+                },
+            );
+        }
+        assert!(
+            metrics
+                .text()
+                .contains("hedgerow_source_requests_total{source=\"default\"} 5\n")
+        );
+    }
+
+    #[test]
+    fn every_name_has_the_prefix_once() {
+        let (_, metrics) = told();
+        for line in metrics.text().lines().filter(|line| !line.starts_with('#')) {
+            assert!(
+                line.starts_with("hedgerow_") && !line.contains("hedgerow_hedgerow"),
+                "{line}"
+            );
+        }
+    }
 }

@@ -117,3 +117,6 @@ fn outputs(facts: &Facts<'_>) -> Vec<OutputStatus> {
     })
     .collect()
 }
+
+#[cfg(test)]
+mod tests;

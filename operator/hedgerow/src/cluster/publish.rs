@@ -11,7 +11,7 @@ mod live;
 mod off;
 mod plan;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hedgerow_api::names::FIELD_MANAGER;
@@ -185,6 +185,9 @@ impl Publisher {
         };
         let desired = DesiredConfigMap {
             documents: off::all(&current.own_documents(), reason, now),
+            // What is remembered says that clients hedge. Without it they begin anew, through the ramp, once the policy is
+            // mended.
+            memory: BTreeMap::new(),
             // What differs in its times alone is due to be renewed.
             renew: true,
             ..current.as_desired(name, owner)

@@ -2,21 +2,9 @@ use hedgerow_signals::Operator;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::fixtures::written_spec;
 
 const PROPAGATION: Duration = Duration::from_secs(90);
-
-fn smallest() -> Value {
-    json!({
-        "targets": [{
-            "name": "shard-read",
-            "idempotent": true,
-            "deadline": "1s",
-            "latency": { "metric": "shard_read_duration_seconds", "measures": "LogicalCall", "matchLabels": { "index": "kb" } },
-            "saturation": { "signals": [{ "name": "queue", "metric": "shard_queue_depth", "offAbove": "50" }] },
-        }],
-        "publish": [{ "configMap": "kb-hedging", "key": "shard-read.json", "targets": [{ "name": "shard-read" }] }],
-    })
-}
 
 fn source(ceilings: Ceilings) -> DeclaredSource {
     DeclaredSource {
@@ -31,7 +19,7 @@ fn compiled(spec: &Value, source: &DeclaredSource) -> Compiled {
 
 #[test]
 fn what_a_policy_leaves_unsaid_has_its_documented_value() {
-    let compiled = compiled(&smallest(), &source(Ceilings::default()));
+    let compiled = compiled(&written_spec(), &source(Ceilings::default()));
     assert_eq!(
         (compiled.interval, compiled.saturation_interval),
         (Duration::from_secs(30), Duration::from_secs(5))
@@ -55,7 +43,7 @@ fn what_a_policy_leaves_unsaid_has_its_documented_value() {
 
 #[test]
 fn a_delay_is_held_for_two_intervals_at_least() {
-    let mut spec = smallest();
+    let mut spec = written_spec();
     spec["interval"] = json!("10m");
     assert_eq!(
         compiled(&spec, &source(Ceilings::default())).targets[0]
@@ -68,7 +56,7 @@ fn a_delay_is_held_for_two_intervals_at_least() {
 #[test]
 fn the_ceilings_of_the_source_win() {
     let compiled = compiled(
-        &smallest(),
+        &written_spec(),
         &source(Ceilings {
             min_interval: Some(Duration::from_secs(60)),
             min_saturation_interval: Some(Duration::from_secs(15)),
@@ -100,8 +88,8 @@ fn a_ceiling_above_what_is_asked_changes_nothing() {
         ..Ceilings::default()
     };
     assert_eq!(
-        compiled(&smallest(), &source(ceilings)),
-        compiled(&smallest(), &source(Ceilings::default()))
+        compiled(&written_spec(), &source(ceilings)),
+        compiled(&written_spec(), &source(Ceilings::default()))
     );
 }
 
@@ -109,7 +97,7 @@ fn a_ceiling_above_what_is_asked_changes_nothing() {
 fn the_namespace_is_enforced_where_the_source_says_so() {
     let mut source = source(Ceilings::default());
     source.namespace_label = Some("namespace".to_owned());
-    let query = &compiled(&smallest(), &source).targets[0].query;
+    let query = &compiled(&written_spec(), &source).targets[0].query;
     assert_eq!(
         query.enforced,
         Some(("namespace".to_owned(), "helpdesk".to_owned()))
@@ -118,7 +106,7 @@ fn the_namespace_is_enforced_where_the_source_says_so() {
 
 #[test]
 fn each_kind_of_signal_is_read_as_it_is_said() {
-    let mut spec = smallest();
+    let mut spec = written_spec();
     spec["targets"][0]["saturation"]["signals"] = json!([
         { "name": "rejected", "rateOf": "rejected_total", "per": { "rateOf": "calls_total" }, "offAbove": "0.01",
           "matchExpressions": [{ "key": "zone", "operator": "NotIn", "values": ["a"] }],

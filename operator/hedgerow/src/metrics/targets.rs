@@ -38,7 +38,7 @@ struct TargetGauge {
 const GAUGES: [TargetGauge; 8] = [
     TargetGauge {
         name: "target_hedging",
-        help: "1 while clients of the target are told to hedge, else 0",
+        help: "1 while clients of the target are told to hedge, else 0.",
         values: |decision, labels| {
             let mut labels = labels.clone();
             labels.push(("reason", decision.reason.as_str().to_owned()));
@@ -47,7 +47,7 @@ const GAUGES: [TargetGauge; 8] = [
     },
     TargetGauge {
         name: "target_delay_seconds",
-        help: "The delay in use; absent while hedging is off",
+        help: "The delay in use; absent while hedging is off.",
         values: |decision, labels| {
             one(
                 labels,
@@ -57,12 +57,12 @@ const GAUGES: [TargetGauge; 8] = [
     },
     TargetGauge {
         name: "target_recommended_delay_seconds",
-        help: "The delay that the percentile asks for; absent while it is unknown",
+        help: "The delay that the percentile asks for; absent while it is unknown.",
         values: |decision, labels| one(labels, decision.recommended_ms.map(|ms| ms / 1e3)),
     },
     TargetGauge {
         name: "target_budget_ratio",
-        help: "Hedges per call in use; absent while hedging is off",
+        help: "Hedges per call in use; absent while hedging is off.",
         values: |decision, labels| {
             one(
                 labels,
@@ -72,7 +72,7 @@ const GAUGES: [TargetGauge; 8] = [
     },
     TargetGauge {
         name: "target_switch",
-        help: "1 for the state that the off-switch is in",
+        help: "1 for the state that the off-switch is in.",
         values: |decision, labels| {
             let state = match decision.switch {
                 SwitchState::Closed => "closed",
@@ -86,15 +86,15 @@ const GAUGES: [TargetGauge; 8] = [
     },
     TargetGauge {
         name: "target_latency_seconds",
-        help: "Quantiles of the latency as read last; absent while it is unknown",
+        help: "Percentiles of the latency as read last; absent while it is unknown.",
         values: |decision, labels| {
             let view = &decision.latency;
-            let quantiles = [("0.5", view.p50_ms), ("0.95", view.p95_ms), ("0.99", view.p99_ms)];
-            quantiles
+            let percentiles = [("50", view.p50_ms), ("95", view.p95_ms), ("99", view.p99_ms)];
+            percentiles
                 .into_iter()
-                .filter_map(|(quantile, ms)| {
+                .filter_map(|(percentile, ms)| {
                     let mut labels = labels.clone();
-                    labels.push(("quantile", quantile.to_owned()));
+                    labels.push(("percentile", percentile.to_owned()));
                     Some((labels, ms? / 1e3))
                 })
                 .collect()
@@ -102,7 +102,7 @@ const GAUGES: [TargetGauge; 8] = [
     },
     TargetGauge {
         name: "target_signal_value",
-        help: "The value of a saturation signal as read last; absent while it is unknown",
+        help: "The value of a saturation signal as read last; absent while it is unknown.",
         values: |decision, labels| {
             let signals = decision.signals.iter();
             signals
@@ -112,7 +112,7 @@ const GAUGES: [TargetGauge; 8] = [
     },
     TargetGauge {
         name: "target_signal_unknown",
-        help: "1 while a saturation signal is unknown, else 0",
+        help: "1 while a saturation signal is unknown, else 0.",
         values: |decision, labels| {
             let unknown = |signal: &hedgerow_tuner::SignalView| f64::from(u8::from(signal.unknown.is_some()));
             let signals = decision.signals.iter();
@@ -175,7 +175,7 @@ impl Waiting {
 
 impl Collector for Waiting {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
-        let help = "Policies that wait to be written, by lane";
+        let help = "Policies that wait to be written, by lane.";
         let mut family = encoder.encode_descriptor("queue_waiting", help, None, MetricType::Gauge)?;
         for (lane, waiting) in waiting(&self.queue) {
             ConstGauge::new(waiting).encode(family.encode_family(&[("lane", lane)])?)?;

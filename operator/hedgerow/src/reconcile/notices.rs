@@ -112,3 +112,119 @@ fn flipped(type_: ConditionType, before: &HedgePolicyStatus, after: &HedgePolicy
         note: format!("{}: {}", is.reason, is.message),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use hedgerow_api::Change as HistoryChange;
+    use hedgerow_tuner::Timestamp;
+
+    use super::*;
+    use crate::words;
+
+    fn condition(type_: ConditionType, status: &str, reason: &str) -> Condition {
+        Condition {
+            type_: type_.as_str().to_owned(),
+            status: status.to_owned(),
+            reason: reason.to_owned(),
+            message: "numbers".to_owned(),
+            observed_generation: None,
+            last_transition_time: words::time(Timestamp::default()),
+        }
+    }
+
+    fn told(state: TargetState, to: &str, reason: &str) -> HedgePolicyStatus {
+        let change = HistoryChange {
+            to: Some(to.to_owned()),
+            reason: Some(reason.to_owned()),
+            message: Some("queue 80, off above 50".to_owned()),
+            ..HistoryChange::default()
+        };
+        let target = TargetStatus {
+            name: "shard-read".to_owned(),
+            state: Some(state.as_str().to_owned()),
+            history: vec![change],
+            ..TargetStatus::default()
+        };
+        HedgePolicyStatus {
+            targets: vec![target],
+            ..HedgePolicyStatus::default()
+        }
+    }
+
+    fn with(type_: ConditionType, status: &str, reason: &str) -> HedgePolicyStatus {
+        HedgePolicyStatus {
+            conditions: vec![condition(type_, status, reason)],
+            ..HedgePolicyStatus::default()
+        }
+    }
+
+    #[test]
+    fn going_off_is_a_warning_with_the_numbers() {
+        let (on, off) = (
+            told(TargetState::Hedging, "512ms, 10%", "Tuned"),
+            told(TargetState::NotHedging, "off", "Saturated"),
+        );
+        let notices = notices(&on, &off);
+        assert_eq!(notices.len(), 1);
+        assert_eq!(
+            (notices[0].severity, notices[0].reason),
+            (Severity::Warning, "Saturated")
+        );
+        assert!(
+            notices[0]
+                .note
+                .starts_with("shard-read: nothing -> off: queue 80"),
+            "{}",
+            notices[0].note
+        );
+    }
+
+    #[test]
+    fn a_state_that_lasts_is_no_event() {
+        let off = told(TargetState::NotHedging, "off", "Saturated");
+        assert_eq!(notices(&off, &off), []);
+        let ready = with(ConditionType::Ready, "False", "NameConflict");
+        assert_eq!(notices(&ready, &ready), []);
+    }
+
+    #[test]
+    fn a_policy_that_becomes_ready_for_the_first_time_is_no_news() {
+        let (pending, ready) = (
+            with(ConditionType::Ready, "Unknown", "Pending"),
+            with(ConditionType::Ready, "True", "Published"),
+        );
+        assert_eq!(notices(&pending, &ready), []);
+    }
+
+    #[test]
+    fn losing_readiness_is_a_warning() {
+        let (ready, not) = (
+            with(ConditionType::Ready, "True", "Published"),
+            with(ConditionType::Ready, "False", "NameConflict"),
+        );
+        let notices = notices(&ready, &not);
+        assert_eq!(
+            (notices[0].severity, notices[0].reason),
+            (Severity::Warning, "NotReady")
+        );
+    }
+
+    #[test]
+    fn a_source_that_fails_is_not_told_for_each_policy() {
+        let (fresh, failing) = (
+            with(ConditionType::SignalsAvailable, "True", "Fresh"),
+            with(ConditionType::SignalsAvailable, "False", "SourceFailing"),
+        );
+        assert_eq!(notices(&fresh, &failing), []);
+        assert_eq!(notices(&failing, &fresh), []);
+    }
+
+    #[test]
+    fn an_edit_that_was_put_back_names_the_editor() {
+        let editor = Change::PutBack {
+            editor: Some("kubectl-edit".to_owned()),
+        };
+        let notice = put_right(&NamespacedName::new("helpdesk", "kb-hedging"), &editor).unwrap();
+        assert!(notice.note.contains("kubectl-edit") && notice.note.contains("helpdesk/kb-hedging"));
+    }
+}

@@ -107,3 +107,106 @@ fn listed(errors: &[FieldError]) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use hedgerow_api::HedgePolicy;
+    use hedgerow_tuner::Timestamp;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::fixtures::{policy, written_spec};
+    use crate::settings::Settings;
+
+    const PROPAGATION: Duration = Duration::from_secs(90);
+
+    fn entry(spec: &Value) -> PolicyEntry {
+        let object = json!({
+            "apiVersion": "hedgerow.dev/v1alpha1", "kind": "HedgePolicy", "metadata": { "name": "kb-search" }, "spec": spec,
+        });
+        let policy_object = serde_json::from_value::<HedgePolicy>(object);
+        PolicyEntry {
+            key: policy(),
+            uid: "uid-1".to_owned(),
+            created: Timestamp::default(),
+            generation: 1,
+            resource_version: "1".to_owned(),
+            annotations: BTreeMap::new(),
+            claims: BTreeSet::new(),
+            policy: policy_object.map(Arc::new).map_err(|why| why.to_string()),
+        }
+    }
+
+    fn sources(extra: &str) -> Sources {
+        let text = format!("sources: [{{ name: default, url: 'http://p', namespaces: [helpdesk]{extra} }}]");
+        Settings::parse("operator.yaml", &text).unwrap().sources
+    }
+
+    fn refusal(entry: &PolicyEntry, older: Vec<Arc<PolicyEntry>>, sources: &Sources) -> Option<Refusal> {
+        match validate(entry, older.into_iter(), sources, PROPAGATION, None) {
+            Verdict::Follow(follow) => follow.refusal,
+            Verdict::Invalid(refusal) => Some(refusal),
+        }
+    }
+
+    #[test]
+    fn a_valid_policy_is_followed() {
+        assert_eq!(refusal(&entry(&written_spec()), Vec::new(), &sources("")), None);
+    }
+
+    #[test]
+    fn an_object_that_cannot_be_decoded_is_invalid() {
+        let refusal = refusal(&entry(&json!({ "targets": 3 })), Vec::new(), &sources("")).unwrap();
+        assert_eq!(refusal.reason, Reason::Invalid);
+        assert!(
+            refusal.message.starts_with("the object cannot be understood"),
+            "{}",
+            refusal.message
+        );
+    }
+
+    #[test]
+    fn what_the_schema_would_refuse_is_invalid_and_names_the_field() {
+        let mut spec = written_spec();
+        spec["targets"][0]["delay"] = json!({ "percentile": "0" });
+        let refusal = refusal(&entry(&spec), Vec::new(), &sources("")).unwrap();
+        assert_eq!(refusal.reason, Reason::Invalid);
+        assert!(
+            refusal.message.starts_with("spec.targets[0].delay.percentile: "),
+            "{}",
+            refusal.message
+        );
+    }
+
+    #[test]
+    fn a_source_that_nobody_declared_is_not_available() {
+        let mut spec = written_spec();
+        spec["source"] = json!("other");
+        let refusal = refusal(&entry(&spec), Vec::new(), &sources("")).unwrap();
+        assert_eq!(refusal.reason, Reason::SourceNotAvailable);
+        assert!(
+            refusal
+                .message
+                .starts_with("spec.source: there is no source \"other\""),
+            "{}",
+            refusal.message
+        );
+    }
+
+    #[test]
+    fn the_targets_of_a_namespace_are_limited_and_older_policies_come_first() {
+        let limited = sources(", ceilings: { maxTargetsPerNamespace: 1 }");
+        let policy = entry(&written_spec());
+        assert_eq!(refusal(&policy, Vec::new(), &limited), None);
+        let older = vec![Arc::new(policy.clone())];
+        let refusal = refusal(&policy, older, &limited).unwrap();
+        assert_eq!(refusal.reason, Reason::SourceNotAvailable);
+        assert!(
+            refusal.message.contains("maxTargetsPerNamespace"),
+            "{}",
+            refusal.message
+        );
+    }
+}

@@ -1,0 +1,103 @@
+//! What the tests of several modules start from: one policy, its readings, and what is known of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hedgerow_signals::TargetReadings;
+use hedgerow_tuner::{
+    Histogram, Latency, Signal, SignalValue, Timestamp, Unknown, UnknownReason, WindowReading,
+};
+use serde_json::{Value, json};
+
+use crate::cluster::PolicyKey;
+use crate::compile::compile;
+use crate::index::{Follow, Index};
+use crate::settings::DeclaredSource;
+
+/// A spec that is tuned to 500 ms by [`read`].
+pub(crate) fn written_spec() -> Value {
+    json!({
+        "targets": [{
+            "name": "shard-read",
+            "idempotent": true,
+            "deadline": "1s",
+            "latency": { "metric": "shard_read_duration_seconds", "measures": "LogicalCall", "matchLabels": { "index": "kb" } },
+            "saturation": { "signals": [{ "name": "queue", "metric": "shard_queue_depth", "offAbove": "50" }] },
+        }],
+        "publish": [{ "configMap": "kb-hedging", "key": "shard-read.json", "targets": [{ "name": "shard-read" }] }],
+    })
+}
+
+pub(crate) fn policy() -> PolicyKey {
+    PolicyKey::new("helpdesk", "kb-search")
+}
+
+pub(crate) fn follow(written: &Value) -> Follow {
+    let spec = hedgerow_api::decode_spec(written).unwrap();
+    let source = DeclaredSource::plain("default", "http://prometheus:9090");
+    let compiled = compile(&spec, "helpdesk", &source, Duration::from_secs(90)).unwrap();
+    Follow {
+        uid: "uid-1".to_owned(),
+        spec: Arc::new(spec),
+        compiled: Arc::new(compiled),
+        refusal: None,
+        stop: None,
+    }
+}
+
+/// An index that follows [`policy`] from now on.
+pub(crate) fn index() -> Index {
+    let index = Index::default();
+    index.follow(&policy(), follow(&written_spec()), |_| None);
+    index
+}
+
+pub(crate) fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_millis(1_700_000_000_000 + seconds * 1000)
+}
+
+/// 10,000 calls, 95 % of them within 500 ms, and a queue of that depth.
+pub(crate) fn read(at: Timestamp, queue: f64) -> TargetReadings {
+    let buckets = [
+        (0.1, 3000.0),
+        (0.25, 7000.0),
+        (0.5, 9500.0),
+        (1.0, 9950.0),
+        (f64::INFINITY, 10_000.0),
+    ];
+    let window = WindowReading {
+        window: Duration::from_secs(600),
+        distribution: Histogram::from_cumulative(buckets, None, None),
+        timeouts: None,
+        caveat: None,
+    };
+    TargetReadings {
+        latency: Some(Latency {
+            at,
+            windows: Ok(vec![window]),
+        }),
+        signals: vec![Signal {
+            at,
+            scrape_interval: Some(Duration::from_secs(5)),
+            value: Ok(SignalValue::Series(vec![queue])),
+        }],
+        scrape_interval: Some(Duration::from_secs(5)),
+    }
+}
+
+/// The source gave no answer.
+pub(crate) fn unread(at: Timestamp) -> TargetReadings {
+    let why = || Unknown::new(UnknownReason::Unavailable, "the source cannot be reached");
+    TargetReadings {
+        latency: Some(Latency {
+            at,
+            windows: Err(why()),
+        }),
+        signals: vec![Signal {
+            at,
+            scrape_interval: None,
+            value: Err(why()),
+        }],
+        scrape_interval: None,
+    }
+}

@@ -1,0 +1,217 @@
+use hedgerow_tuner::Reason;
+use serde_json::json;
+
+use super::*;
+use crate::fixtures::{at, follow, index, policy, read, unread, written_spec};
+
+const PHASE: Duration = Duration::ZERO;
+
+/// Everything that is due, read as `readings` and decided.
+fn sample(
+    index: &Index,
+    now: Timestamp,
+    readings: impl Fn(Timestamp) -> TargetReadings,
+) -> Vec<Option<Lane>> {
+    let (due, _) = index.due("default", PHASE, now);
+    let answer = |due: &Due| {
+        let mut all = readings(now);
+        all.latency = all.latency.filter(|_| due.query.latency.is_some());
+        if due.query.signals.is_empty() {
+            all.signals.clear();
+        }
+        all
+    };
+    due.iter().map(|due| index.take(due, answer(due), now)).collect()
+}
+
+fn decided(index: &Index, now: Timestamp) -> Decision {
+    index.decide(&policy(), now).unwrap().targets.remove(0).0
+}
+
+/// An index whose target hedges at full budget, with everything handed on.
+fn tuned() -> Index {
+    let index = index();
+    for second in 0..60 {
+        sample(&index, at(10 * second), |now| read(now, 3.0));
+        index.decide(&policy(), at(10 * second));
+    }
+    assert_eq!(decided(&index, at(600)).reason, Reason::Tuned);
+    index
+}
+
+#[test]
+fn a_target_is_due_at_once_and_then_on_its_schedule() {
+    let index = index();
+    let (due, _) = index.due("default", PHASE, at(0));
+    assert!(due[0].query.latency.is_some() && due[0].query.signals.len() == 1);
+    let (due, next) = index.due("default", PHASE, at(1));
+    assert!(due.is_empty());
+    assert_eq!(next, Some(at(5)), "the signals, every 5 s");
+    let (due, _) = index.due("default", PHASE, at(5));
+    assert!(due[0].query.latency.is_none() && due[0].query.signals.len() == 1);
+}
+
+#[test]
+fn another_source_has_nothing_due() {
+    assert!(index().due("other", PHASE, at(0)).0.is_empty());
+}
+
+#[test]
+fn what_is_read_again_and_decided_alike_is_not_written_again() {
+    let index = tuned();
+    for second in 0..20 {
+        let noisy = |now| read(now, f64::from(u32::try_from(second).unwrap()));
+        let lanes = sample(&index, at(605 + 5 * second), noisy);
+        assert!(lanes.iter().all(Option::is_none), "{second}: {lanes:?}");
+    }
+}
+
+#[test]
+fn a_saturated_target_goes_first() {
+    let index = tuned();
+    assert_eq!(sample(&index, at(605), |now| read(now, 80.0)), [Some(Lane::Safe)]);
+    assert_eq!(decided(&index, at(605)).reason, Reason::Saturated);
+}
+
+#[test]
+fn what_was_handed_on_is_not_handed_on_again() {
+    let index = tuned();
+    sample(&index, at(605), |now| read(now, 80.0));
+    decided(&index, at(605));
+    assert_eq!(sample(&index, at(610), |now| read(now, 81.0)), [None]);
+}
+
+#[test]
+fn a_remembered_target_waits_for_its_first_reading() {
+    let remembered = tuned().views()[0].1[0].memory.clone();
+    let index = Index::default();
+    index.follow(&policy(), follow(&written_spec()), |_| Some(remembered.clone()));
+    assert!(index.decide(&policy(), at(610)).is_none());
+    sample(&index, at(611), |now| read(now, 3.0));
+    let decided = index.decide(&policy(), at(611)).unwrap();
+    assert_eq!(decided.targets[0].0.reason, Reason::Tuned);
+    assert!(
+        !decided.targets[0].1.must_be_stored(&remembered),
+        "a restart changes nothing by itself"
+    );
+}
+
+#[test]
+fn a_stop_does_not_wait_for_a_reading() {
+    let index = Index::default();
+    let stop = Some(Stop {
+        message: "ConfigMap helpdesk/hedgerow-off".to_owned(),
+    });
+    let stopped = Follow {
+        stop,
+        ..follow(&written_spec())
+    };
+    index.follow(&policy(), stopped, |_| Some(Memory::default()));
+    assert_eq!(decided(&index, at(0)).reason, Reason::Stopped);
+}
+
+#[test]
+fn a_refused_policy_is_off_with_the_reason_and_is_not_read() {
+    let index = tuned();
+    let refused = Follow {
+        refusal: Some(Refusal {
+            reason: Reason::SourceNotAvailable,
+            message: "there is no source".to_owned(),
+        }),
+        ..follow(&written_spec())
+    };
+    index.follow(&policy(), refused, |_| None);
+    let decision = decided(&index, at(605));
+    assert_eq!(
+        (decision.orders.hedging, decision.orders.reason),
+        (None, Reason::SourceNotAvailable)
+    );
+    assert!(index.due("default", PHASE, at(1000)).0.is_empty());
+
+    index.follow(&policy(), follow(&written_spec()), |_| None);
+    sample(&index, at(610), |now| read(now, 3.0));
+    assert_eq!(
+        decided(&index, at(610)).reason,
+        Reason::CoolingDown,
+        "it comes back as after every off"
+    );
+}
+
+#[test]
+fn an_edit_keeps_what_is_read_alike_and_reads_the_rest_at_once() {
+    let index = tuned();
+    let mut spec = written_spec();
+    spec["targets"][0]["saturation"]["signals"][0]["metric"] = json!("other_depth");
+    index.follow(&policy(), follow(&spec), |_| None);
+    let view = &index.view(&policy()).unwrap()[0];
+    assert!(view.readings.latency.is_some());
+    assert_eq!(view.readings.signals, [None]);
+    assert_eq!(index.due("default", PHASE, at(601)).0.len(), 1);
+}
+
+#[test]
+fn an_answer_to_a_question_that_was_edited_away_is_dropped() {
+    let index = index();
+    let (due, _) = index.due("default", PHASE, at(0));
+    let mut spec = written_spec();
+    spec["targets"][0]["saturation"]["signals"] = json!([]);
+    index.follow(&policy(), follow(&spec), |_| None);
+    assert_eq!(index.take(&due[0], read(at(0), 3.0), at(0)), None);
+    assert!(index.view(&policy()).unwrap()[0].readings.latency.is_none());
+}
+
+#[test]
+fn another_policy_of_the_same_name_starts_anew() {
+    let index = tuned();
+    let other = Follow {
+        uid: "uid-2".to_owned(),
+        ..follow(&written_spec())
+    };
+    index.follow(&policy(), other, |_| None);
+    assert_eq!(decided(&index, at(605)).reason, Reason::WarmingUp);
+}
+
+/// `maxUnknown` is 90 s. The policies' places within the 10 s differ by their names.
+#[test]
+fn the_switches_of_a_source_that_fails_open_one_after_the_other() {
+    let mut opened = Vec::new();
+    for name in ["a", "b", "c", "d"] {
+        let key = PolicyKey::new("helpdesk", name);
+        let index = Index::default();
+        index.follow(&key, follow(&written_spec()), |_| None);
+        for second in 0..60 {
+            sample(&index, at(10 * second), |now| read(now, 3.0));
+        }
+        let why = Unknown::new(hedgerow_tuner::UnknownReason::Unavailable, "gone");
+        assert_eq!(
+            index.set_failing("default", Some(why.clone())),
+            BTreeSet::from([key.clone()])
+        );
+        assert!(index.set_failing("default", Some(why)).is_empty(), "told once");
+        let off = (600..720).find(|&second| {
+            sample(&index, at(second), unread);
+            index.decide(&key, at(second)).unwrap().targets[0].0.reason == Reason::SaturationUnknown
+        });
+        opened.push(off.unwrap());
+    }
+    assert!(
+        opened.iter().all(|second| (679..=701).contains(second)),
+        "{opened:?}"
+    );
+    opened.dedup();
+    assert!(opened.len() > 1, "{opened:?}");
+}
+
+#[test]
+fn renewals_are_told_when_their_time_has_come() {
+    let index = index();
+    let outcome = Outcome {
+        written: BTreeMap::new(),
+        again_at: Some(at(100)),
+    };
+    index.set_outcome(&policy(), outcome);
+    assert!(index.renewals(at(99)).is_empty());
+    assert_eq!(index.renewals(at(100)), [policy()]);
+    index.forget(&policy());
+    assert!(index.renewals(at(100)).is_empty());
+}

@@ -1,0 +1,338 @@
+use hedgerow_api::{ConditionReason, HedgePolicyStatus};
+use hedgerow_signals::TargetReadings;
+use hedgerow_tuner::{Memory, Readings, decide};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde_json::json;
+
+use super::*;
+use crate::fixtures::{at, follow, read, unread, written_spec};
+use crate::index::Follow;
+
+/// One target that is decided again and again, and its policy's status.
+struct Told {
+    follow: Follow,
+    memory: Memory,
+    decision: Option<Decision>,
+    written: BTreeMap<String, Written>,
+    refusal: Option<Refusal>,
+    failing: Option<Unknown>,
+    status: HedgePolicyStatus,
+}
+
+impl Told {
+    fn new() -> Self {
+        Self {
+            follow: follow(&written_spec()),
+            memory: Memory::default(),
+            decision: None,
+            written: BTreeMap::from([("kb-hedging".to_owned(), Written::Published)]),
+            refusal: None,
+            failing: None,
+            status: HedgePolicyStatus::default(),
+        }
+    }
+
+    /// At full budget, with a queue of 3.
+    fn tuned() -> Self {
+        let mut told = Self::new();
+        for second in 0..60 {
+            told.after(10 * second, |now| read(now, 3.0));
+        }
+        assert_eq!(told.target().reason.as_deref(), Some("Tuned"));
+        told
+    }
+
+    fn after(&mut self, seconds: i64, readings: impl Fn(Timestamp) -> TargetReadings) -> HedgePolicyStatus {
+        let readings = readings(at(seconds));
+        let readings = Readings {
+            stop: None,
+            latency: readings.latency,
+            signals: readings.signals.into_iter().map(Some).collect(),
+        };
+        let (decision, memory) = decide(
+            &self.follow.compiled.targets[0].rules,
+            &self.memory,
+            &readings,
+            at(seconds),
+        );
+        (self.decision, self.memory) = (Some(decision), memory);
+        self.tell(seconds)
+    }
+
+    fn tell(&mut self, seconds: i64) -> HedgePolicyStatus {
+        let target = &self.follow.compiled.targets[0];
+        let targets = self.decision.iter().map(|decision| DecidedTarget {
+            name: &target.name,
+            rules: &target.rules,
+            decision,
+        });
+        self.status = status(&Facts {
+            generation: 3,
+            spec: Some(&self.follow.spec),
+            refusal: self.refusal.as_ref(),
+            targets: targets.collect(),
+            written: &self.written,
+            source_failing: self.failing.as_ref(),
+            before: &self.status,
+            now: at(seconds),
+        });
+        self.status.clone()
+    }
+
+    fn target(&self) -> &hedgerow_api::TargetStatus {
+        &self.status.targets[0]
+    }
+
+    fn condition(&self, type_: &str) -> &Condition {
+        self.status
+            .conditions
+            .iter()
+            .find(|condition| condition.type_ == type_)
+            .unwrap()
+    }
+
+    fn has(&self, type_: &str) -> bool {
+        self.status
+            .conditions
+            .iter()
+            .any(|condition| condition.type_ == type_)
+    }
+
+    fn says(&self, type_: &str) -> (&str, &str) {
+        let condition = self.condition(type_);
+        (condition.status.as_str(), condition.reason.as_str())
+    }
+}
+
+#[test]
+fn a_tuned_policy_in_a_line() {
+    let told = Told::tuned();
+    let summary = told.status.summary.clone().unwrap();
+    assert_eq!(summary.hedging.as_deref(), Some("1/1"));
+    assert_eq!(summary.delay.as_deref(), Some("500ms"));
+    assert_eq!(summary.budget.as_deref(), Some("10%"));
+    assert_eq!(summary.reason.as_deref(), Some("Tuned"));
+    assert_eq!(told.status.observed_generation, Some(3));
+}
+
+#[test]
+fn ready_does_not_depend_on_signals() {
+    let mut told = Told::new();
+    told.after(0, unread);
+    assert_eq!(told.says("Ready"), ("True", "Published"));
+    assert_eq!(told.says("SignalsAvailable"), ("False", "Unavailable"));
+    assert!(!told.has("Stalled") && !told.has("Reconciling"));
+}
+
+#[test]
+fn off_under_saturation_is_as_it_is_meant() {
+    let mut told = Told::tuned();
+    told.after(610, |now| read(now, 80.0));
+    assert_eq!(told.says("Ready"), ("True", "Published"));
+    assert_eq!(told.says("HedgingDisabled"), ("True", "Saturated"));
+    assert_eq!(
+        told.condition("HedgingDisabled").message,
+        "1 of 1 targets are not hedged: shard-read (Saturated)"
+    );
+    let signal = &told.target().signals[0];
+    assert_eq!(signal.message.as_deref(), Some("queue 80, back under 35"));
+    assert_eq!(told.status.summary.as_ref().unwrap().delay, None);
+}
+
+#[test]
+fn a_reading_alone_changes_nothing() {
+    let mut told = Told::tuned();
+    let before = told.status.clone();
+    for second in 0..20 {
+        let noise = f64::from(u32::try_from(second).unwrap());
+        assert_eq!(
+            told.after(605 + 5 * second, |now| read(now, noise)),
+            before,
+            "{second}"
+        );
+    }
+}
+
+#[test]
+fn a_restart_changes_nothing() {
+    let mut told = Told::tuned();
+    let before = told.status.clone();
+    // The figures of the new process come from another reading; what was decided is the same.
+    let mut memory = told.memory.clone();
+    memory.written = at(0);
+    told.memory = memory;
+    assert_eq!(told.after(900, |now| read(now, 7.0)), before);
+}
+
+#[test]
+fn the_history_grows_with_what_clients_are_told() {
+    let mut told = Told::tuned();
+    let steps: Vec<_> = told
+        .target()
+        .history
+        .iter()
+        .rev()
+        .map(|change| change.to.clone().unwrap())
+        .collect();
+    assert_eq!(steps, ["500ms, 2.5%", "500ms, 5%", "500ms, 10%"]);
+    told.after(610, |now| read(now, 80.0));
+    let newest = told.target().history[0].clone();
+    assert_eq!(
+        (newest.from.as_deref(), newest.to.as_deref()),
+        (Some("500ms, 10%"), Some("off"))
+    );
+    assert_eq!(newest.reason.as_deref(), Some("Saturated"));
+}
+
+#[test]
+fn the_history_keeps_ten_changes() {
+    let mut told = Told::tuned();
+    let mut second = 600;
+    for _ in 0..8 {
+        second += 10;
+        told.after(second, |now| read(now, 80.0));
+        // Longer than the longest cooldown.
+        for _ in 0..300 {
+            second += 10;
+            told.after(second, |now| read(now, 3.0));
+        }
+    }
+    assert_eq!(told.target().history.len(), 10);
+}
+
+#[test]
+fn a_transition_time_moves_with_the_status_alone() {
+    let mut told = Told::tuned();
+    let since = |told: &Told| told.condition("HedgingDisabled").last_transition_time.clone();
+    let before = since(&told);
+    told.after(610, |now| read(now, 80.0));
+    let off = since(&told);
+    assert_ne!(off, before);
+    told.after(615, |now| read(now, 90.0));
+    told.after(900, |now| read(now, 3.0));
+    assert_eq!(since(&told), off, "still off, for another reason");
+}
+
+#[test]
+fn what_only_a_person_can_mend_is_stalled() {
+    let mut told = Told::tuned();
+    let refused = Written::Refused {
+        reason: ConditionReason::NameConflict.as_str(),
+        message: "ConfigMap kb-hedging was not created by Hedgerow".to_owned(),
+    };
+    told.written.insert("kb-hedging".to_owned(), refused);
+    told.tell(700);
+    for type_ in ["Ready", "Published"] {
+        assert_eq!(told.says(type_), ("False", "NameConflict"));
+    }
+    assert_eq!(told.says("Accepted"), ("True", "Accepted"));
+    assert_eq!(told.says("Stalled"), ("True", "NameConflict"));
+    assert_eq!(told.status.outputs[0].state.as_deref(), Some("Refused"));
+}
+
+#[test]
+fn the_loser_of_a_claim_is_not_accepted() {
+    let mut told = Told::tuned();
+    let refused = Written::Refused {
+        reason: ConditionReason::Conflicted.as_str(),
+        message: "ConfigMap kb-hedging belongs to the older policy helpdesk/other".to_owned(),
+    };
+    told.written.insert("kb-hedging".to_owned(), refused);
+    told.tell(700);
+    assert_eq!(told.says("Accepted"), ("False", "Conflicted"));
+    assert!(told.condition("Accepted").message.contains("helpdesk/other"));
+}
+
+#[test]
+fn what_the_operator_tries_again_is_reconciling() {
+    let mut told = Told::tuned();
+    let pending = Written::Pending {
+        message: "no answer".to_owned(),
+    };
+    told.written.insert("kb-hedging".to_owned(), pending);
+    told.tell(700);
+    assert_eq!(told.says("Ready"), ("False", "WriteFailed"));
+    assert_eq!(told.says("Reconciling"), ("True", "WriteFailed"));
+    assert!(!told.has("Stalled"));
+}
+
+#[test]
+fn a_refused_policy_says_why_and_is_stalled() {
+    let mut told = Told::new();
+    told.refusal = Some(Refusal {
+        reason: Reason::SourceNotAvailable,
+        message: "spec.source: there is no source \"x\"".to_owned(),
+    });
+    told.tell(0);
+    for type_ in ["Accepted", "Ready"] {
+        assert_eq!(told.says(type_), ("False", "SourceNotAvailable"));
+    }
+    assert_eq!(told.says("Stalled"), ("True", "SourceNotAvailable"));
+    assert_eq!(told.says("HedgingDisabled"), ("True", "SourceNotAvailable"));
+    assert_eq!(
+        told.status.summary.as_ref().unwrap().reason.as_deref(),
+        Some("SourceNotAvailable")
+    );
+}
+
+#[test]
+fn a_source_that_fails_is_told_as_that() {
+    let mut told = Told::tuned();
+    told.failing = Some(Unknown::new(
+        hedgerow_tuner::UnknownReason::Timeout,
+        "no answer in 10 s",
+    ));
+    told.tell(700);
+    assert_eq!(told.says("SignalsAvailable"), ("False", "SourceFailing"));
+    assert_eq!(told.says("Ready"), ("True", "Published"));
+}
+
+#[test]
+fn a_target_without_an_off_switch_is_named() {
+    let mut written = written_spec();
+    written["targets"][0]["saturation"] = json!({});
+    let mut told = Told::new();
+    told.follow = follow(&written);
+    told.after(0, |now| TargetReadings {
+        signals: Vec::new(),
+        ..read(now, 0.0)
+    });
+    assert_eq!(told.says("Accepted"), ("True", "NoOffSwitch"));
+    assert!(told.condition("Accepted").message.contains("shard-read"));
+}
+
+#[test]
+fn few_samples_are_told_as_little_confidence() {
+    let mut written = written_spec();
+    written["targets"][0]["latency"]["minSamples"] = json!(100);
+    let mut told = Told::new();
+    told.follow = follow(&written);
+    told.after(0, |now| read(now, 3.0));
+    assert_eq!(told.says("LowConfidence"), ("True", "LittleData"));
+    assert!(told.condition("LowConfidence").message.contains("minSamples 100"));
+}
+
+#[test]
+fn every_condition_and_reason_is_one_that_is_declared() {
+    let mut told = Told::tuned();
+    told.after(610, |now| read(now, 80.0));
+    for condition in &told.status.conditions {
+        assert!(
+            hedgerow_api::ConditionType::ALL
+                .iter()
+                .any(|known| known.as_str() == condition.type_)
+        );
+        assert!(!condition.reason.is_empty());
+        assert_eq!(condition.observed_generation, Some(3));
+    }
+}
+
+#[test]
+fn values_in_use_are_told_where_the_spec_is_silent() {
+    let told = Told::tuned();
+    let in_use = told.target().in_use.clone().unwrap();
+    assert_eq!(in_use.unit.as_deref(), Some("Seconds"));
+    assert_eq!(in_use.min_samples, Some(400));
+    assert_eq!(in_use.delay_max.as_deref(), Some("1s"));
+    assert_eq!(in_use.max_staleness.as_deref(), Some("5m"));
+}
