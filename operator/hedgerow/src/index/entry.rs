@@ -191,7 +191,9 @@ impl Entry {
         let all = || outcome.written.values();
         let waits = |written: &Written| matches!(written, Written::Pending { .. });
         if !all().any(waits) && all().any(|written| *written == Written::Published) {
-            self.targets.values_mut().for_each(|state| state.note_written(now));
+            self.targets
+                .values_mut()
+                .for_each(|state| state.note_written(now));
         }
         self.outcome = outcome;
     }
@@ -290,7 +292,10 @@ impl State {
             decision.reason = refusal.reason;
             decision.orders.reason = refusal.reason;
         }
-        if let Some(waiting) = self.waiting().filter(|waiting| raises(&waiting.orders, &decision.orders)) {
+        if let Some(waiting) = self
+            .waiting()
+            .filter(|waiting| raises(&waiting.orders, &decision.orders))
+        {
             return waiting.clone();
         }
         self.memory = memory;

@@ -24,8 +24,23 @@ fn sample(
     due.iter().map(|due| index.take(due, answer(due), now)).collect()
 }
 
+/// Decides, and has the document written.
 fn decided(index: &Index, now: Timestamp) -> Decision {
+    let decision = handed(index, now);
+    index.set_outcome(&policy(), outcome(Written::Published), now);
+    decision
+}
+
+/// Decides, and hands the document on.
+fn handed(index: &Index, now: Timestamp) -> Decision {
     index.decide(&policy(), now).unwrap().targets.remove(0).0
+}
+
+fn outcome(written: Written) -> Outcome {
+    Outcome {
+        written: BTreeMap::from([("kb-hedging".to_owned(), written)]),
+        again_at: None,
+    }
 }
 
 /// An index whose target hedges at full budget, with everything handed on.
@@ -33,7 +48,7 @@ fn tuned() -> Index {
     let index = index();
     for second in 0..60 {
         sample(&index, at(10 * second), |now| read(now, 3.0));
-        index.decide(&policy(), at(10 * second));
+        decided(&index, at(10 * second));
     }
     assert_eq!(decided(&index, at(600)).reason, Reason::Tuned);
     index
@@ -209,9 +224,60 @@ fn renewals_are_told_when_their_time_has_come() {
         written: BTreeMap::new(),
         again_at: Some(at(100)),
     };
-    index.set_outcome(&policy(), outcome);
+    index.set_outcome(&policy(), outcome, at(0));
     assert!(index.renewals(at(99)).is_empty());
     assert_eq!(index.renewals(at(100)), [policy()]);
     index.forget(&policy());
     assert!(index.renewals(at(100)).is_empty());
+}
+
+/// The share of the budget, and whether anything is to be written, at each of the seconds.
+fn percents(index: &Index, seconds: impl IntoIterator<Item = i64>) -> Vec<Option<f64>> {
+    let percent = |second| {
+        sample(index, at(second), |now| read(now, 3.0));
+        handed(index, at(second))
+            .orders
+            .hedging
+            .map(|hedging| hedging.percent)
+    };
+    seconds.into_iter().map(percent).collect()
+}
+
+#[test]
+fn a_ramp_does_not_go_on_while_its_step_is_not_written() {
+    let index = index();
+    decided(&index, at(0));
+    assert_eq!(percents(&index, [5]), [Some(2.5)]);
+    let unreachable = || Written::Pending {
+        message: "the API server cannot be reached".to_owned(),
+    };
+    // Ten minutes are enough for the whole ramp, but the clients were told nothing of it.
+    for second in (10..600).step_by(10) {
+        index.set_outcome(&policy(), outcome(unreachable()), at(second));
+        assert_eq!(percents(&index, [second]), [Some(2.5)]);
+    }
+    index.set_outcome(&policy(), outcome(Written::Published), at(600));
+    // The step of two minutes counts from when it was written.
+    assert_eq!(percents(&index, [660, 715]), [Some(2.5), Some(2.5)]);
+    assert_eq!(percents(&index, [725]), [Some(5.0)]);
+}
+
+#[test]
+fn going_off_waits_for_no_document() {
+    let index = index();
+    decided(&index, at(0));
+    assert_eq!(percents(&index, [5]), [Some(2.5)]);
+    sample(&index, at(10), |now| read(now, 80.0));
+    assert_eq!(handed(&index, at(10)).reason, Reason::Saturated);
+}
+
+#[test]
+fn the_wait_after_switching_off_counts_from_the_off_document() {
+    let index = tuned();
+    sample(&index, at(605), |now| read(now, 80.0));
+    assert_eq!(handed(&index, at(605)).reason, Reason::Saturated);
+    index.set_outcome(&policy(), outcome(Written::Published), at(900));
+    // Written at 900, at the clients by 990, then two minutes of cooldown.
+    assert_eq!(percents(&index, (910..1110).step_by(10)), vec![None; 20]);
+    assert_eq!(percents(&index, [1115]), [Some(2.5)]);
 }
