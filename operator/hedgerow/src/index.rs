@@ -179,10 +179,10 @@ impl Index {
         Some((entry.handed_views(), entry.outcome.clone()))
     }
 
-    /// Notes what became of the ConfigMaps of a policy.
-    pub fn set_outcome(&self, key: &PolicyKey, outcome: Outcome) {
+    /// Notes what became of the ConfigMaps of a policy at `now`.
+    pub fn set_outcome(&self, key: &PolicyKey, outcome: Outcome, now: Timestamp) {
         if let Some(entry) = self.inner().policies.get_mut(key) {
-            entry.outcome = outcome;
+            entry.set_outcome(outcome, now);
         }
     }
 

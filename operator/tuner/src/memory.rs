@@ -99,6 +99,16 @@ impl Memory {
         self.states() != written.states()
     }
 
+    /// Notes that its document was written at `at`, and the one before at `before`. A step of the ramp and the wait after
+    /// switching off count from there, and not from the decision: a write may come late.
+    pub fn took_effect(&mut self, before: Option<Timestamp>, at: Timestamp) {
+        let began_with_it = |phase: &Phase| before.is_none_or(|before| phase.since() > before);
+        self.phase = match self.phase {
+            Some(phase) if began_with_it(&phase) => Some(phase.not_before(at)),
+            phase => phase,
+        };
+    }
+
     /// This, without what readings alone move.
     fn states(&self) -> Self {
         Self {

@@ -231,6 +231,23 @@ impl Phase {
         }
     }
 
+    /// When it began.
+    pub(crate) const fn since(self) -> Timestamp {
+        match self {
+            Self::Off { since, .. } | Self::Ramping { since, .. } | Self::Full { since } => since,
+        }
+    }
+
+    /// This, begun at `at` if it began earlier.
+    pub(crate) fn not_before(mut self, at: Timestamp) -> Self {
+        match &mut self {
+            Self::Off { since, .. } | Self::Ramping { since, .. } | Self::Full { since } => {
+                *since = (*since).max(at);
+            }
+        }
+        self
+    }
+
     /// Times in the future count as now.
     pub(crate) fn not_after(mut self, now: Timestamp) -> Self {
         match &mut self {

@@ -20,6 +20,19 @@ pub(super) fn lane(before: Option<&Orders>, after: &Orders) -> Lane {
     if safer { Lane::Safe } else { Lane::Document }
 }
 
+/// Whether clients who are told `after` instead of `before` hedge more, sooner, or at all.
+pub(super) fn raises(before: &Orders, after: &Orders) -> bool {
+    match (before.hedging, after.hedging) {
+        (_, None) => false,
+        (None, Some(_)) => true,
+        (Some(before), Some(after)) => {
+            after.percent > before.percent
+                || after.min_per_second > before.min_per_second
+                || after.delay_ms < before.delay_ms
+        }
+    }
+}
+
 /// A number in `[0, 1)` that is always the same for `seed`.
 pub(super) fn fraction_of(seed: impl Hash) -> f64 {
     let mut hasher = DefaultHasher::new();
@@ -67,5 +80,14 @@ mod tests {
         assert_eq!(lane(Some(&on(500.0, 5.0)), &on(500.0, 10.0)), Lane::Document);
         assert_eq!(lane(Some(&on(500.0, 5.0)), &on(600.0, 10.0)), Lane::Document);
         assert_eq!(lane(Some(&on(500.0, 10.0)), &on(400.0, 10.0)), Lane::Document);
+    }
+
+    #[test]
+    fn any_way_of_hedging_more_is_a_raise() {
+        assert!(raises(&off(), &on(500.0, 2.5)));
+        assert!(raises(&on(500.0, 10.0), &on(400.0, 5.0)));
+        assert!(raises(&on(500.0, 5.0), &on(600.0, 10.0)));
+        assert!(!raises(&on(500.0, 5.0), &on(600.0, 5.0)));
+        assert!(!raises(&on(500.0, 5.0), &off()));
     }
 }

@@ -7,11 +7,12 @@ use std::time::Duration;
 use hedgerow_signals::{TargetQuery, TargetReadings};
 use hedgerow_tuner::{Decision, Memory, Readings, Rules, Stop, Timestamp, decide};
 
-use super::change::lane;
+use super::change::{lane, raises};
 use super::{Decided, Follow, Outcome, TargetView};
 use crate::cluster::Lane;
 use crate::compile::Target;
 use crate::schedule;
+use crate::status::Written;
 
 #[derive(Debug)]
 pub(super) struct Entry {
@@ -37,6 +38,9 @@ struct State {
     remembered: bool,
     /// What was decided and remembered when documents were handed on last.
     handed: Option<(Decision, Memory)>,
+    /// The revision that was written last, and when this process wrote it.
+    published: Option<u64>,
+    published_at: Option<Timestamp>,
 }
 
 impl Entry {
@@ -181,6 +185,17 @@ impl Entry {
         Some(decided)
     }
 
+    /// Notes what became of the ConfigMaps at `now`.
+    pub(super) fn set_outcome(&mut self, outcome: Outcome, now: Timestamp) {
+        // One that only a person can mend does not hold the others back; but where none is written, nothing is in force.
+        let all = || outcome.written.values();
+        let waits = |written: &Written| matches!(written, Written::Pending { .. });
+        if !all().any(waits) && all().any(|written| *written == Written::Published) {
+            self.targets.values_mut().for_each(|state| state.note_written(now));
+        }
+        self.outcome = outcome;
+    }
+
     /// Whether documents are to be renewed or deleted by now.
     pub(super) fn renewal_due(&self, now: Timestamp) -> bool {
         self.outcome.again_at.is_some_and(|at| at <= now)
@@ -224,6 +239,8 @@ impl State {
                 ..Readings::default()
             },
             remembered: memory.is_some(),
+            published: memory.as_ref().map(|memory| memory.revision),
+            published_at: None,
             memory: memory.unwrap_or_default(),
             decision: None,
             windows: vec![target.rules.windows.window],
@@ -273,6 +290,9 @@ impl State {
             decision.reason = refusal.reason;
             decision.orders.reason = refusal.reason;
         }
+        if let Some(waiting) = self.waiting().filter(|waiting| raises(&waiting.orders, &decision.orders)) {
+            return waiting.clone();
+        }
         self.memory = memory;
         self.windows.clone_from(&decision.windows_wanted);
         if decision.wants_wider
@@ -285,6 +305,30 @@ impl State {
         }
         self.decision = Some(decision.clone());
         decision
+    }
+
+    /// The decision whose document is not written yet. Nothing is raised beyond it: a ramp that went on while the API
+    /// server was away would end in one step from off to the full budget.
+    fn waiting(&self) -> Option<&Decision> {
+        self.decision
+            .as_ref()
+            .filter(|_| self.published != Some(self.memory.revision))
+    }
+
+    /// The documents that were handed on last are written.
+    fn note_written(&mut self, now: Timestamp) {
+        let Some((_, handed)) = &mut self.handed else {
+            return;
+        };
+        if self.published == Some(handed.revision) {
+            return;
+        }
+        self.published = Some(handed.revision);
+        let before = self.published_at.replace(now);
+        if handed.revision == self.memory.revision {
+            self.memory.took_effect(before, now);
+            handed.took_effect(before, now);
+        }
     }
 
     /// The lane in which this must be written; `None` when what was handed on last still holds.

@@ -12,6 +12,7 @@ use crate::cluster::{
 };
 use crate::index;
 use crate::status::Written;
+use crate::words;
 
 impl Reconciler {
     /// Publishes what is desired, and notes what became of it.
@@ -65,6 +66,7 @@ impl Reconciler {
                 written,
                 again_at: again.into_iter().min(),
             },
+            words::now(),
         );
         outcome
     }
