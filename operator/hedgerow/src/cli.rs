@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
 /// Keeps request hedging tuned and safe.
 #[derive(Debug, Parser)]
@@ -27,8 +27,19 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the operator in a cluster
+    #[command(
+        long_about = "Runs the operator until SIGTERM: watches HedgePolicy objects, samples their signals, and publishes \
+                  what it decides. Of several replicas one leads. The cluster is the one that KUBECONFIG names, or the \
+                  one that the pod runs in."
+    )]
     Run(RunArgs),
     /// Show what the operator would decide for policies in files, and why
+    #[command(
+        long_about = "Reads HedgePolicy objects from files, asks Prometheus what their signals say now, and shows what the \
+                  operator would decide, why, and the documents it would publish. It touches no cluster, so it serves \
+                  on a laptop and in a pull request. It starts with nothing remembered: a target that may hedge is \
+                  shown as it would be after the ramp."
+    )]
     Plan(PlanArgs),
     /// Print the CustomResourceDefinition of HedgePolicy
     #[command(after_help = "Install it:\n  hedgerow crd | kubectl apply --server-side -f -")]
@@ -39,16 +50,11 @@ pub enum Command {
 
 /// `hedgerow run`
 #[derive(Debug, Args)]
-#[command(
-    long_about = "Runs the operator until SIGTERM: watches HedgePolicy objects, samples their signals, and publishes \
-                  what it decides. Of several replicas one leads. The cluster is the one that KUBECONFIG names, or the \
-                  one that the pod runs in.",
-    after_help = "Example:\n  \
+#[command(after_help = "Example:\n  \
                   hedgerow run --config /etc/hedgerow/operator.yaml\n\n\
                   Every key of the file is described in examples/operator.yaml.\n\
                   HEDGEROW_LOG sets what is logged: HEDGEROW_LOG=info,hedgerow=debug\n\n\
-                  Exit codes: 0 asked to stop, 1 a part failed or the lease was lost, 2 the configuration is not valid."
-)]
+                  Exit codes: 0 asked to stop, 1 a part failed or the lease was lost, 2 the configuration is not valid.")]
 pub struct RunArgs {
     /// The operator's configuration: sources, watched namespaces, leader election
     #[arg(long, value_name = "FILE", env = "HEDGEROW_CONFIG")]
@@ -70,14 +76,11 @@ pub enum LogFormat {
 /// `hedgerow plan`
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Reads HedgePolicy objects from files, asks Prometheus what their signals say now, and shows what the \
-                  operator would decide, why, and the documents it would publish. It touches no cluster, so it serves \
-                  on a laptop and in a pull request. It starts with nothing remembered: a target that may hedge is \
-                  shown as it would be after the ramp.",
+    group = ArgGroup::new("from").required(true),
     after_help = "Examples:\n  \
                   hedgerow plan -f policy.yaml --prometheus http://127.0.0.1:9090\n  \
                   kubectl get hp kb-search -o yaml | hedgerow plan -f - --prometheus http://127.0.0.1:9090\n  \
-                  hedgerow plan -f policies/a.yaml -f policies/b.yaml --config operator.yaml -o json | jq .targets[].delayMs\n\n\
+                  hedgerow plan -f a.yaml -f b.yaml --config operator.yaml | jq .targets[].delayMs\n\n\
                   Exit codes: 0 decided, 1 some reading is unknown, 2 a policy or the command line is not valid,\n\
                   3 a source could not be reached."
 )]
@@ -86,15 +89,10 @@ pub struct PlanArgs {
     #[arg(short, long = "filename", value_name = "FILE", required = true, num_args = 1..)]
     pub files: Vec<PathBuf>,
     /// Read every source from this Prometheus
-    #[arg(
-        long,
-        value_name = "URL",
-        conflicts_with = "config",
-        required_unless_present = "config"
-    )]
+    #[arg(long, value_name = "URL", group = "from")]
     pub prometheus: Option<String>,
     /// Read the sources that this operator configuration declares, within its ceilings
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", group = "from")]
     pub config: Option<PathBuf>,
     /// Namespace of policies that do not say theirs
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]

@@ -85,15 +85,17 @@ fn flipped(type_: ConditionType, before: &HedgePolicyStatus, after: &HedgePolicy
     let (was, is): (Option<Condition>, Condition) = (find(before), find(after)?);
     // A source that fails is told once, on the operator's pod, and not for each policy.
     let told_elsewhere = |condition: &Condition| condition.reason == ConditionReason::SourceFailing.as_str();
-    if told_elsewhere(&is)
-        || was
-            .as_ref()
-            .is_some_and(|was| told_elsewhere(was) || was.status == is.status)
-    {
+    if told_elsewhere(&is) || was.as_ref().is_some_and(told_elsewhere) {
         return None;
     }
+    let is_known = |condition: &Condition| condition.reason != ConditionReason::Pending.as_str();
     let is_true = is.status == "True";
-    if was.is_none_or(|was| was.status == "Unknown") && is_true {
+    let news = match was.filter(is_known) {
+        Some(was) => was.status != is.status,
+        // That all is well from the first is none.
+        None => !is_true,
+    };
+    if !news || !is_known(&is) {
         return None;
     }
     Some(Notice {
@@ -194,6 +196,18 @@ mod tests {
             with(ConditionType::Ready, "True", "Published"),
         );
         assert_eq!(notices(&pending, &ready), []);
+    }
+
+    #[test]
+    fn signals_are_told_once_they_were_read() {
+        let signals = |status, reason| with(ConditionType::SignalsAvailable, status, reason);
+        let unread = signals("False", "Pending");
+        assert_eq!(notices(&HedgePolicyStatus::default(), &unread), []);
+        assert_eq!(notices(&unread, &signals("True", "Fresh")), []);
+        assert_eq!(
+            notices(&unread, &signals("False", "MetricNotFound"))[0].reason,
+            "SignalsUnknown"
+        );
     }
 
     #[test]

@@ -222,6 +222,10 @@ fn signals_available(facts: &Facts<'_>, targets: &[TargetStatus]) -> Said {
             "Nothing is read until the policy is valid".to_owned(),
         );
     }
+    if targets.iter().any(not_read_yet) {
+        let message = "The first reading is on its way".to_owned();
+        return said(false, ConditionReason::Pending.as_str(), message);
+    }
     let unknown: Vec<(String, &'static str)> = targets.iter().filter_map(first_unknown).collect();
     match unknown.first() {
         None => said(
@@ -238,6 +242,14 @@ fn signals_available(facts: &Facts<'_>, targets: &[TargetStatus]) -> Said {
             )
         }
     }
+}
+
+/// A reading has a time from the first answer on, whatever it says.
+fn not_read_yet(target: &TargetStatus) -> bool {
+    target
+        .readings
+        .as_ref()
+        .is_none_or(|readings| readings.time.is_none())
 }
 
 /// What is unknown of a target, with why; and the bounded name of the first such reason.

@@ -125,6 +125,14 @@ fn ready_does_not_depend_on_signals() {
 }
 
 #[test]
+fn before_the_first_reading_signals_are_pending() {
+    let mut told = Told::new();
+    told.after(0, |_| TargetReadings::default());
+    assert_eq!(told.says("SignalsAvailable"), ("False", "Pending"));
+    assert_eq!(told.says("Ready"), ("True", "Published"));
+}
+
+#[test]
 fn off_under_saturation_is_as_it_is_meant() {
     let mut told = Told::tuned();
     told.after(610, |now| read(now, 80.0));
