@@ -196,6 +196,8 @@ fn the_switches_of_a_source_that_fails_open_one_after_the_other() {
         index.follow(&key, follow(&written_spec()), |_| None);
         for second in 0..60 {
             sample(&index, at(10 * second), |now| read(now, 3.0));
+            index.decide(&key, at(10 * second));
+            index.set_outcome(&key, outcome(Written::Published), at(10 * second));
         }
         let why = Unknown::new(hedgerow_tuner::UnknownReason::Unavailable, "gone");
         assert_eq!(
@@ -277,7 +279,7 @@ fn the_wait_after_switching_off_counts_from_the_off_document() {
     sample(&index, at(605), |now| read(now, 80.0));
     assert_eq!(handed(&index, at(605)).reason, Reason::Saturated);
     index.set_outcome(&policy(), outcome(Written::Published), at(900));
-    // Written at 900, at the clients by 990, then two minutes of cooldown.
-    assert_eq!(percents(&index, (910..1110).step_by(10)), vec![None; 20]);
-    assert_eq!(percents(&index, [1115]), [Some(2.5)]);
+    // Written at 900, at the clients by 990, then two minutes of cooldown, doubled: full budget had not lasted 10 minutes.
+    assert_eq!(percents(&index, (910..1230).step_by(10)), vec![None; 32]);
+    assert_eq!(percents(&index, [1235]), [Some(2.5)]);
 }
