@@ -78,8 +78,8 @@ impl Hedger {
                 deadline,
             })
         });
-        if let Some(hedging) = &hedging {
-            self.followed.earn(&hedging.terms.budget);
+        if hedging.is_some() {
+            self.followed.earn();
         }
         let answer = tokio::select! {
             biased;
@@ -111,7 +111,7 @@ impl Hedging<'_> {
         } else if number >= self.replicas {
             Err(Reason::Replicas)
         } else {
-            self.followed.spend(&self.terms.budget)
+            self.followed.spend(now())
         }
     }
 }

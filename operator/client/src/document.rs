@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwapOption;
-use hedgerow_config::{Budget, DocumentError, NativeDocument, Timestamp};
+use hedgerow_config::{DocumentError, NativeDocument, Timestamp};
 use tokio::time::Instant;
 
 use crate::bucket::TokenBucket;
@@ -126,27 +126,27 @@ impl Followed {
     }
 
     fn swap(&self, bucket: &mut TokenBucket, document: Option<NativeDocument>, outcome: Outcome) {
-        if document
-            .as_ref()
-            .is_none_or(|document| document.hedging.is_none())
-        {
-            bucket.empty(Instant::now());
-        }
+        let terms = document.as_ref().and_then(|document| document.hedging);
+        bucket.set_budget(Instant::now(), terms.map(|terms| terms.budget));
         self.metrics.following(document.as_ref());
         self.metrics.found(outcome).inc();
         self.document.store(document.map(Arc::new));
     }
 
     /// Counts one call into the budget.
-    pub(crate) fn earn(&self, budget: &Budget) {
-        self.bucket().call(Instant::now(), budget);
+    pub(crate) fn earn(&self) {
+        self.bucket().call(Instant::now());
     }
 
-    /// Takes what one hedge costs: a permit, given back when it is dropped, and a token.
-    pub(crate) fn spend(self: &Arc<Self>, budget: &Budget) -> Result<Permit, Reason> {
+    /// Takes what one hedge costs: a permit, given back when it is dropped, and a token. The document of now says
+    /// whether there is a budget, and which: it may have changed since the call began.
+    pub(crate) fn spend(self: &Arc<Self>, now: Timestamp) -> Result<Permit, Reason> {
+        self.expire(now);
+        let mut bucket = self.bucket();
+        let max_concurrent = bucket.max_concurrent().ok_or(Reason::Off)?;
         // The permit first: a hedge that finds none shall cost no token.
-        let permit = Permit::acquire(self, budget.max_concurrent).ok_or(Reason::Concurrency)?;
-        if self.bucket().take(Instant::now(), budget) {
+        let permit = Permit::acquire(self, max_concurrent).ok_or(Reason::Concurrency)?;
+        if bucket.take(Instant::now()) {
             Ok(permit)
         } else {
             Err(Reason::Budget)

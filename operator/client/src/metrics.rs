@@ -19,7 +19,7 @@ use prometheus_client::registry::Registry;
 /// | `hedgerow_client_attempts_total` | physical attempts sent, primaries and hedges |
 /// | `hedgerow_client_hedges_total` | hedges sent |
 /// | `hedgerow_client_wins_total` | calls that a hedge answered |
-/// | `hedgerow_client_blocked_total{reason}` | hedges whose time had come and that were skipped: `budget`, `concurrency`, `deadline`, `replicas` |
+/// | `hedgerow_client_blocked_total{reason}` | hedges whose time had come and that were skipped: `budget`, `concurrency`, `deadline`, `replicas`, `off` |
 /// | `hedgerow_client_call_duration_seconds` | how long logical calls took, those cut at their deadline included |
 /// | `hedgerow_client_delay_seconds` | the hedge delay; absent while not hedging |
 /// | `hedgerow_client_revision` | the revision of the document followed; absent without one |
@@ -65,6 +65,8 @@ pub(crate) enum Reason {
     Deadline,
     /// Every replica has an attempt of this call.
     Replicas,
+    /// Hedging was turned off, or the document expired, after the call began.
+    Off,
 }
 
 /// What was found where a document should be.
@@ -185,6 +187,7 @@ impl Metrics {
             blocked_concurrency: blocked("concurrency"),
             blocked_deadline: blocked("deadline"),
             blocked_replicas: blocked("replicas"),
+            blocked_off: blocked("off"),
             call_duration: self.call_duration.get_or_create_owned(&target),
             all: self.clone(),
             target,
@@ -210,6 +213,7 @@ pub(crate) struct TargetMetrics {
     blocked_concurrency: Counter,
     blocked_deadline: Counter,
     blocked_replicas: Counter,
+    blocked_off: Counter,
     call_duration: Histogram,
     all: Metrics,
     target: Target,
@@ -222,6 +226,7 @@ impl TargetMetrics {
             Reason::Concurrency => &self.blocked_concurrency,
             Reason::Deadline => &self.blocked_deadline,
             Reason::Replicas => &self.blocked_replicas,
+            Reason::Off => &self.blocked_off,
         }
     }
 

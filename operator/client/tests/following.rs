@@ -149,7 +149,7 @@ async fn all_metrics_have_the_names_of_the_design_and_counters_are_there_from_th
     for counter in ["calls", "attempts", "hedges", "wins"] {
         assert_eq!(scraped.count(counter), 0, "{counter}");
     }
-    for reason in ["budget", "concurrency", "deadline", "replicas"] {
+    for reason in ["budget", "concurrency", "deadline", "replicas", "off"] {
         assert_eq!(scraped.blocked(reason), 0, "{reason}");
     }
     hedger.call(1, |_| async { Ok::<_, ()>(()) }).await.unwrap();

@@ -216,7 +216,7 @@ async fn no_more_attempts_than_the_document_says_are_sent() {
     earn(&hedger, 10).await;
     hedger.call(9, |attempt| answers(attempt, 800)).await.unwrap();
     assert_eq!(scraped.count("hedges"), 2);
-    let blocked: u64 = ["budget", "concurrency", "deadline", "replicas"]
+    let blocked: u64 = ["budget", "concurrency", "deadline", "replicas", "off"]
         .map(|why| scraped.blocked(why))
         .iter()
         .sum();
@@ -293,4 +293,132 @@ async fn the_share_of_hedges_stays_within_the_percent_when_every_call_is_slow() 
         race(&hedger, [900, 900]).await.0.unwrap();
     }
     assert_eq!((scraped.count("hedges"), scraped.blocked("budget")), (100, 900));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_in_flight_sends_no_hedge_once_hedging_is_off() {
+    let off = document_with([("/enabled", json!(false))]);
+    let (hedger, feed, scraped) = hedger(&generous());
+    earn(&hedger, 10).await;
+    let (call, ()) = tokio::join!(race(&hedger, [900, 0]), async {
+        sleep(100 * MS).await;
+        feed.update(off).unwrap();
+    });
+    assert_eq!(call, (Ok(0), 900 * MS));
+    assert_eq!((scraped.count("hedges"), scraped.blocked("off")), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn hedging_that_comes_back_after_an_hour_starts_empty_whatever_min_per_second_says() {
+    let slowly = document_with([("/budget/minPerSecond", json!(0.5))]);
+    let (hedger, feed, scraped) = hedger(&slowly);
+    sleep(20_000 * MS).await;
+    feed.withdraw();
+    sleep(3_600_000 * MS).await;
+    feed.update(slowly).unwrap();
+    // 0.5 s at 0.5 a second and a tenth for the call itself: no token.
+    assert_eq!(race(&hedger, [900, 0]).await, (Ok(0), 900 * MS));
+    assert_eq!(scraped.blocked("budget"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_in_flight_spends_under_the_budget_of_now() {
+    let (hedger, feed, scraped) = hedger(&generous());
+    let one_permit = document_with([
+        ("/budget/maxConcurrent", json!(1)),
+        ("/budget/percent", json!(100)),
+    ]);
+    earn(&hedger, 10).await;
+    // Ten calls at once, all due for a hedge at 500 ms, of which none answers before the deadline.
+    let calls = futures::future::join_all((0..10).map(|_| race(&hedger, [5000, 5000])));
+    let ((), _) = tokio::join!(
+        async {
+            sleep(100 * MS).await;
+            feed.update(one_permit).unwrap();
+        },
+        calls
+    );
+    assert_eq!((scraped.count("hedges"), scraped.blocked("concurrency")), (1, 9));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hedge_that_lost_or_failed_gives_its_permit_back() {
+    let document = document_with([
+        ("/budget/percent", json!(100)),
+        ("/budget/maxConcurrent", json!(1)),
+    ]);
+    let (hedger, _feed, scraped) = hedger(&document);
+    earn(&hedger, 10).await;
+    // The primary wins.
+    assert_eq!(race(&hedger, [600, 400]).await, (Ok(0), 600 * MS));
+    // The hedge fails at 550 ms, while its primary goes on; the hedge of the other call is due at 600 ms.
+    let failing = hedger.call(2, |attempt| async move {
+        sleep([900 * MS, 50 * MS][attempt.number]).await;
+        if attempt.is_hedge() { Err("broken") } else { Ok(0) }
+    });
+    let later = async {
+        sleep(100 * MS).await;
+        race(&hedger, [900, 100]).await
+    };
+    assert_eq!(tokio::join!(failing, later), (Ok(0), (Ok(1), 600 * MS)));
+    assert_eq!((scraped.count("hedges"), scraped.blocked("concurrency")), (3, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_deadline_cancels_every_attempt_and_gives_the_permits_back() {
+    let document = document_with([
+        ("/budget/percent", json!(100)),
+        ("/budget/maxConcurrent", json!(1)),
+    ]);
+    let (hedger, _feed, _) = hedger(&document);
+    earn(&hedger, 10).await;
+    let alive = std::rc::Rc::new(());
+    let answer = hedger
+        .call(2, |_| {
+            let alive = std::rc::Rc::clone(&alive);
+            async move {
+                let _alive = alive;
+                std::future::pending::<Result<(), ()>>().await
+            }
+        })
+        .await;
+    assert_eq!(answer, Err(CallError::DeadlineExceeded));
+    assert_eq!(std::rc::Rc::strong_count(&alive), 1);
+    assert_eq!(race(&hedger, [900, 100]).await, (Ok(1), 600 * MS));
+}
+
+#[tokio::test(start_paused = true)]
+async fn three_attempts_over_two_replicas_never_meet_at_one_replica() {
+    let document = document_with([
+        ("/delayMs", json!(100)),
+        ("/maxAttempts", json!(3)),
+        ("/budget/percent", json!(100)),
+    ]);
+    let (hedger, _feed, scraped) = hedger(&document);
+    earn(&hedger, 10).await;
+    let sent = RefCell::new(Vec::new());
+    let answer = hedger.call(2, |attempt| {
+        sent.borrow_mut().push(attempt.number);
+        answers(attempt, 800)
+    });
+    assert_eq!(answer.await, Ok(0));
+    assert_eq!((sent.into_inner(), scraped.blocked("replicas")), (vec![0, 1], 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longest_delay_and_deadlines_without_end_are_only_long() {
+    let document = document_with([
+        ("/delayMs", json!(3_600_000)),
+        ("/deadlineMs", json!(3_600_000)),
+        ("/budget/percent", json!(100)),
+    ]);
+    for own in [Duration::MAX, Duration::from_secs(u64::MAX / 2)] {
+        let (hedger, feed) = Hedger::builder("t").deadline(own).follow_feed();
+        assert_eq!(race(&hedger, [7_200_000, 0]).await, (Ok(0), 7_200_000 * MS));
+        feed.update(document.as_str()).unwrap();
+        assert_eq!(
+            race(&hedger, [7_200_000, 0]).await,
+            (Err(CallError::DeadlineExceeded), 3_600_000 * MS)
+        );
+    }
 }
