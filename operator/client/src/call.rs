@@ -18,7 +18,8 @@ use crate::metrics::Reason;
 /// One physical request of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// 0 for the primary, then 1, 2, ... for hedges; always below the number of replicas that the call was given.
+    /// 0 for the primary, then 1, 2, ... for hedges; a hedge's is always below the number of replicas that the call was
+    /// given. (The primary is sent in any case.)
     pub number: usize,
 }
 

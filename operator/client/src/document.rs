@@ -185,3 +185,92 @@ pub(crate) fn now() -> Timestamp {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp::default().plus(since_epoch)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    use crate::Metrics;
+
+    /// When the document below was issued.
+    const ISSUED: Timestamp = Timestamp::from_millis(1_796_032_800_000);
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn followed() -> Arc<Followed> {
+        Arc::new(Followed::new("t".to_owned(), Metrics::default().for_target("t")))
+    }
+
+    /// The document of the tests at 100 %, issued now and good for an hour.
+    fn issued(at: Timestamp) -> Found {
+        let mut document = NativeDocument::parse(include_bytes!("../tests/document.json")).unwrap();
+        document.validity = hedgerow_config::Validity::new(at, Some(HOUR));
+        if let Some(terms) = &mut document.hedging {
+            terms.budget.percent = 100.0;
+        }
+        Found::Bytes(document.to_json().into_bytes())
+    }
+
+    #[test]
+    fn a_document_holds_until_the_moment_it_says_and_is_given_up_once() {
+        let followed = followed();
+        followed.take_in(&issued(ISSUED), ISSUED).unwrap();
+        let end = ISSUED.plus(HOUR);
+        assert!(followed.current(end.minus(Duration::from_millis(1))).is_some());
+        assert!(followed.current(end).is_none());
+        assert!(followed.current(end).is_none());
+        assert_eq!(followed.metrics.found(Outcome::Expired).get(), 1);
+    }
+
+    #[test]
+    fn a_document_that_has_expired_stays_so_when_the_clock_is_set_back() {
+        let followed = followed();
+        followed.take_in(&issued(ISSUED), ISSUED).unwrap();
+        followed.expire(ISSUED.plus(HOUR));
+        assert!(followed.current(ISSUED).is_none());
+    }
+
+    #[test]
+    fn a_clock_that_is_behind_the_operators_changes_nothing() {
+        let followed = followed();
+        followed
+            .take_in(&issued(ISSUED), ISSUED.minus(10 * HOUR))
+            .unwrap();
+        assert!(followed.current(ISSUED.minus(10 * HOUR)).is_some());
+    }
+
+    #[test]
+    fn no_hedge_is_paid_once_the_document_has_expired_though_nobody_looked_before() {
+        let followed = followed();
+        followed.take_in(&issued(ISSUED), ISSUED).unwrap();
+        followed.earn();
+        followed.earn();
+        assert!(followed.spend(ISSUED).is_ok());
+        assert_eq!(followed.spend(ISSUED.plus(HOUR)).unwrap_err(), Reason::Off);
+    }
+
+    #[test]
+    fn a_renewal_keeps_what_was_earned_and_what_holds() {
+        let followed = followed();
+        followed.take_in(&issued(ISSUED), ISSUED).unwrap();
+        followed.earn();
+        let renewed = ISSUED.plus(HOUR / 2);
+        followed.take_in(&issued(renewed), renewed).unwrap();
+        assert!(followed.spend(ISSUED.plus(HOUR)).is_ok());
+    }
+
+    #[test]
+    fn a_hedge_without_a_permit_costs_no_token() {
+        let followed = followed();
+        followed.take_in(&issued(ISSUED), ISSUED).unwrap();
+        for _ in 0..100 {
+            followed.earn();
+        }
+        let permits: Vec<_> = (0..100).map_while(|_| followed.spend(ISSUED).ok()).collect();
+        assert_eq!(permits.len(), 100);
+        followed.earn();
+        assert_eq!(followed.spend(ISSUED).unwrap_err(), Reason::Concurrency);
+        drop(permits);
+        assert!(followed.spend(ISSUED).is_ok());
+    }
+}

@@ -116,7 +116,8 @@ impl HedgerBuilder {
         self.build(followed, Some(task.abort_handle()))
     }
 
-    /// Follows the documents that you give it, for config that arrives on a way of your own.
+    /// Follows the documents that you give it, for config that arrives on a way of your own. No call is hedged under an
+    /// expired one; metrics show that it has expired from the next call on.
     pub fn follow_feed(self) -> (Hedger, Feed) {
         let followed = self.followed();
         let feed = Feed(Arc::clone(&followed));

@@ -1,8 +1,9 @@
 //! Follows a Hedgerow document and hedges within its rules.
 //!
-//! A [`Hedger`] reads the document that the Hedgerow operator writes for one kind of call, from a mounted ConfigMap or
-//! (feature `kube`) through the Kubernetes API, and follows its changes. [`Hedger::call`] sends the primary attempt, and
-//! when that has not answered within the document's delay, a hedge to another replica. The first success wins.
+//! A [`Hedger`] reads the document that the Hedgerow operator writes for one kind of call, and follows its changes.
+//! [`Hedger::call`] sends the primary attempt, and when that has not answered within the document's delay, a hedge to
+//! another replica. The first success wins; the attempts that lost are dropped at once. **Hedge only calls that are safe
+//! to run twice.**
 //!
 //! ```
 //! # use hedgerow_client::{Hedger, Metrics};
@@ -28,18 +29,32 @@
 //!
 //! With Tower, a [`HedgeLayer`] makes one service of the services of several replicas.
 //!
+//! # Ways to a document
+//!
+//! | | needs | a change is seen |
+//! | --- | --- | --- |
+//! | [`follow_directory`](HedgerBuilder::follow_directory) | the ConfigMap mounted as a directory, with `optional: true`; never by `subPath`, which does not change | when kubelet has swapped it in, a minute or so after the write |
+//! | `follow_config_map` (feature `kube`) | the verbs `list` and `watch` on that ConfigMap | in less than a second |
+//! | [`follow_feed`](HedgerBuilder::follow_feed) | config that arrives on a way of your own | at once |
+//!
 //! # When it does not hedge
 //!
 //! Always when in doubt. A document that is missing, unreadable, malformed, of a newer major version or past its
-//! `validUntil` means no hedging at once; the calls themselves go on. Beyond that a hedge is skipped, never queued, and
-//! counted by its reason when
+//! `validUntil` means no hedging at once, for calls in flight too; the calls themselves go on. While the API cannot be
+//! reached the last document holds, until its `validUntil`: keep the clocks of your nodes right.
+//!
+//! Beyond that a hedge is skipped, never queued, and counted by its reason when
 //! - `budget`: the token bucket is empty. It starts empty and gains `percent`/100 per call and `minPerSecond` per second;
 //!   what it holds is bounded by the burst or the last second's share, so that a quiet hour cannot pay for a storm;
 //! - `concurrency`: `maxConcurrent` hedges of this process are in flight;
 //! - `deadline`: less than `minRemainingMs` of the deadline is left, so that the hedge could hardly answer in time;
-//! - `replicas`: every replica has an attempt of this call already.
+//! - `replicas`: every replica has an attempt of this call already;
+//! - `off`: hedging was turned off, or the document expired, after the call began.
 //!
-//! Hedge only calls that are safe to run twice.
+//! The delay, `minRemainingMs`, `maxAttempts` and the deadline are those of the document under which a call began; the
+//! budget is that of now. Hedges that are in flight when hedging is turned off run on.
+//!
+//! What it does is told by [`Metrics`].
 
 #[cfg(feature = "kube")]
 mod api;

@@ -13,6 +13,9 @@ use prometheus_client::registry::Registry;
 
 /// What all hedgers of a process tell Prometheus, apart by the label `target`. Cheap to clone.
 ///
+/// A call that its caller drops is in `calls` and `attempts` and has no duration: nobody knows how long it would have
+/// taken. Give calls a deadline rather than a timeout of your own around them, so that slow ones are seen.
+///
 /// | metric | |
 /// | --- | --- |
 /// | `hedgerow_client_calls_total` | logical calls begun |

@@ -11,6 +11,19 @@ use tower::{Layer, Service, ServiceExt};
 use crate::{CallError, Hedger};
 
 /// Makes a [`HedgedService`] of the services that reach one replica each.
+///
+/// ```
+/// # use hedgerow_client::{HedgeLayer, Hedger};
+/// # use std::convert::Infallible;
+/// # use tower::{Layer, ServiceExt, service_fn};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// # let (hedger, _feed) = Hedger::builder("shard-read").follow_feed();
+/// let replica = |name: &'static str| service_fn(move |key: u32| async move { Ok::<_, Infallible>((name, key)) });
+/// let service = HedgeLayer::new(hedger).layer(vec![replica("a"), replica("b")]);
+/// assert_eq!(service.oneshot(7).await, Ok(("a", 7)));
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct HedgeLayer {
     hedger: Hedger,
@@ -70,11 +83,11 @@ where
             replicas,
             next,
         } = self.clone();
-        let first = next.fetch_add(1, Ordering::Relaxed);
+        let turn = next.fetch_add(1, Ordering::Relaxed).checked_rem(replicas.len());
         async move {
             hedger
                 .call(replicas.len(), |attempt| {
-                    let place = first.wrapping_add(attempt.number).checked_rem(replicas.len());
+                    let place = turn.map(|turn| (turn + attempt.number) % replicas.len());
                     let replica = place.and_then(|place| replicas.get(place)).cloned();
                     let request = request.clone();
                     async move {

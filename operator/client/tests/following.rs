@@ -9,8 +9,9 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::Duration;
 
-use common::{Scraped, document_with};
-use hedgerow_client::{DocumentError, Hedger, Metrics};
+use common::{Scraped, document_with, revision};
+use hedgerow_client::{DocumentError, Hedger, Metrics, NativeDocument};
+use hedgerow_config::Timestamp;
 use serde_json::json;
 
 const KEY: &str = "shard-read.json";
@@ -24,11 +25,6 @@ fn swap_in(mount: &Path, version: &str, document: &str) {
     if !mount.join(KEY).exists() {
         symlink(Path::new("..data").join(KEY), mount.join(KEY)).unwrap();
     }
-}
-
-/// The revision followed; `None` without a document.
-fn revision(hedger: &Hedger) -> Option<u64> {
-    hedger.document().map(|document| document.revision)
 }
 
 async fn until_revision(hedger: &Hedger, expected: Option<u64>) {
@@ -70,6 +66,59 @@ async fn a_mount_without_the_key_is_followed_until_the_key_comes() {
     assert_eq!(revision(&hedger), None);
     swap_in(mount.path(), "..1", &document_with([("/revision", json!(1))]));
     until_revision(&hedger, Some(1)).await;
+}
+
+/// In virtual time, so that what is seen by polling alone is seen at once.
+#[tokio::test(start_paused = true)]
+async fn a_directory_may_come_later_be_replaced_as_a_whole_and_go() {
+    let parent = tempfile::tempdir().unwrap();
+    let mount = parent.path().join("mount");
+    let publish = |revision| {
+        fs::create_dir(&mount).unwrap();
+        swap_in(&mount, "..1", &document_with([("/revision", json!(revision))]));
+    };
+    let hedger = Hedger::builder("shard-read").follow_directory(&mount, KEY).await;
+    assert_eq!(revision(&hedger), None);
+    publish(1);
+    until_revision(&hedger, Some(1)).await;
+    fs::rename(&mount, parent.path().join("old")).unwrap();
+    publish(2);
+    until_revision(&hedger, Some(2)).await;
+    swap_in(&mount, "..2", &document_with([("/revision", json!(3))]));
+    until_revision(&hedger, Some(3)).await;
+    fs::remove_dir_all(&mount).unwrap();
+    until_revision(&hedger, None).await;
+    publish(4);
+    until_revision(&hedger, Some(4)).await;
+}
+
+/// Neither a call nor a change of the file: the follower looks at the clock by itself, so that what is exported holds.
+/// The wall clock is the real one; the pauses between two looks are virtual.
+#[tokio::test(start_paused = true)]
+async fn a_document_expires_while_nothing_else_happens() {
+    let wall = || {
+        let since_epoch = std::time::UNIX_EPOCH.elapsed().unwrap();
+        Timestamp::default().plus(since_epoch)
+    };
+    let mount = tempfile::tempdir().unwrap();
+    let metrics = Metrics::default();
+    let scraped = Scraped::new(&metrics);
+    let mut document = NativeDocument::parse(document_with([]).as_bytes()).unwrap();
+    document.validity.valid_until = Some(wall().plus(Duration::from_millis(500)));
+    swap_in(mount.path(), "..1", &document.to_json());
+    let _hedger = Hedger::builder("shard-read")
+        .metrics(&metrics)
+        .follow_directory(mount.path(), KEY)
+        .await;
+
+    let expired = "documents_total{target=\"shard-read\",outcome=\"expired\"}";
+    let given_up = wall().plus(Duration::from_secs(60));
+    while scraped.get(expired) == Some(0.0) && wall() < given_up {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(scraped.get(expired), Some(1.0));
+    assert_eq!(scraped.get("revision{target=\"shard-read\"}"), None);
+    assert_eq!(scraped.get("delay_seconds{target=\"shard-read\"}"), None);
 }
 
 #[tokio::test]

@@ -5,10 +5,14 @@
 mod common;
 
 use std::cell::RefCell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use common::{Scraped, document_with, generous};
 use hedgerow_client::{Attempt, CallError, Feed, Hedger, Metrics};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::Index;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
@@ -20,6 +24,23 @@ fn hedger(document: &str) -> (Hedger, Feed, Scraped) {
     let (hedger, feed) = Hedger::builder("shard-read").metrics(&metrics).follow_feed();
     feed.update(document).unwrap();
     (hedger, feed, Scraped::new(&metrics))
+}
+
+/// A document under which one hedge may be in flight, and each call pays for one.
+fn one_permit() -> String {
+    document_with([
+        ("/budget/percent", json!(100)),
+        ("/budget/maxConcurrent", json!(1)),
+    ])
+}
+
+/// A document that lets each call pay for a hedge, one each 100 ms.
+fn each_100_ms(max_attempts: u8) -> String {
+    document_with([
+        ("/delayMs", json!(100)),
+        ("/maxAttempts", json!(max_attempts)),
+        ("/budget/percent", json!(100)),
+    ])
 }
 
 /// Fills the bucket, by calls that are answered at once.
@@ -145,11 +166,7 @@ async fn the_budget_starts_empty_and_a_blocked_hedge_is_skipped_not_queued() {
 
 #[tokio::test(start_paused = true)]
 async fn no_more_hedges_than_permits_are_in_flight_and_permits_come_back() {
-    let document = document_with([
-        ("/budget/percent", json!(100)),
-        ("/budget/maxConcurrent", json!(1)),
-    ]);
-    let (hedger, _feed, scraped) = hedger(&document);
+    let (hedger, _feed, scraped) = hedger(&one_permit());
     earn(&hedger, 10).await;
     let (first, second) = tokio::join!(race(&hedger, [900, 300]), race(&hedger, [900, 300]));
     let mut took = [first.1, second.1]; // Which of the two got the permit is open.
@@ -161,11 +178,7 @@ async fn no_more_hedges_than_permits_are_in_flight_and_permits_come_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_its_caller_drops_gives_its_permit_back() {
-    let document = document_with([
-        ("/budget/percent", json!(100)),
-        ("/budget/maxConcurrent", json!(1)),
-    ]);
-    let (hedger, _feed, scraped) = hedger(&document);
+    let (hedger, _feed, scraped) = hedger(&one_permit());
     earn(&hedger, 10).await;
     tokio::time::timeout(600 * MS, race(&hedger, [900, 900]))
         .await
@@ -176,12 +189,7 @@ async fn a_call_that_its_caller_drops_gives_its_permit_back() {
 
 #[tokio::test(start_paused = true)]
 async fn hedges_go_to_other_replicas_and_no_further_than_there_are() {
-    let document = document_with([
-        ("/delayMs", json!(100)),
-        ("/maxAttempts", json!(5)),
-        ("/budget/percent", json!(100)),
-    ]);
-    let (hedger, _feed, scraped) = hedger(&document);
+    let (hedger, _feed, scraped) = hedger(&each_100_ms(5));
     earn(&hedger, 10).await;
     let sent = RefCell::new(Vec::new());
     let began = Instant::now();
@@ -207,12 +215,7 @@ async fn hedges_go_to_other_replicas_and_no_further_than_there_are() {
 
 #[tokio::test(start_paused = true)]
 async fn no_more_attempts_than_the_document_says_are_sent() {
-    let document = document_with([
-        ("/delayMs", json!(100)),
-        ("/maxAttempts", json!(3)),
-        ("/budget/percent", json!(100)),
-    ]);
-    let (hedger, _feed, scraped) = hedger(&document);
+    let (hedger, _feed, scraped) = hedger(&each_100_ms(3));
     earn(&hedger, 10).await;
     hedger.call(9, |attempt| answers(attempt, 800)).await.unwrap();
     assert_eq!(scraped.count("hedges"), 2);
@@ -324,17 +327,13 @@ async fn hedging_that_comes_back_after_an_hour_starts_empty_whatever_min_per_sec
 #[tokio::test(start_paused = true)]
 async fn a_call_in_flight_spends_under_the_budget_of_now() {
     let (hedger, feed, scraped) = hedger(&generous());
-    let one_permit = document_with([
-        ("/budget/maxConcurrent", json!(1)),
-        ("/budget/percent", json!(100)),
-    ]);
     earn(&hedger, 10).await;
     // Ten calls at once, all due for a hedge at 500 ms, of which none answers before the deadline.
     let calls = futures::future::join_all((0..10).map(|_| race(&hedger, [5000, 5000])));
     let ((), _) = tokio::join!(
         async {
             sleep(100 * MS).await;
-            feed.update(one_permit).unwrap();
+            feed.update(one_permit()).unwrap();
         },
         calls
     );
@@ -343,11 +342,7 @@ async fn a_call_in_flight_spends_under_the_budget_of_now() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hedge_that_lost_or_failed_gives_its_permit_back() {
-    let document = document_with([
-        ("/budget/percent", json!(100)),
-        ("/budget/maxConcurrent", json!(1)),
-    ]);
-    let (hedger, _feed, scraped) = hedger(&document);
+    let (hedger, _feed, scraped) = hedger(&one_permit());
     earn(&hedger, 10).await;
     // The primary wins.
     assert_eq!(race(&hedger, [600, 400]).await, (Ok(0), 600 * MS));
@@ -366,16 +361,12 @@ async fn a_hedge_that_lost_or_failed_gives_its_permit_back() {
 
 #[tokio::test(start_paused = true)]
 async fn the_deadline_cancels_every_attempt_and_gives_the_permits_back() {
-    let document = document_with([
-        ("/budget/percent", json!(100)),
-        ("/budget/maxConcurrent", json!(1)),
-    ]);
-    let (hedger, _feed, _) = hedger(&document);
+    let (hedger, _feed, _) = hedger(&one_permit());
     earn(&hedger, 10).await;
-    let alive = std::rc::Rc::new(());
+    let alive = Rc::new(());
     let answer = hedger
         .call(2, |_| {
-            let alive = std::rc::Rc::clone(&alive);
+            let alive = Rc::clone(&alive);
             async move {
                 let _alive = alive;
                 std::future::pending::<Result<(), ()>>().await
@@ -383,26 +374,41 @@ async fn the_deadline_cancels_every_attempt_and_gives_the_permits_back() {
         })
         .await;
     assert_eq!(answer, Err(CallError::DeadlineExceeded));
-    assert_eq!(std::rc::Rc::strong_count(&alive), 1);
+    assert_eq!(Rc::strong_count(&alive), 1);
     assert_eq!(race(&hedger, [900, 100]).await, (Ok(1), 600 * MS));
 }
 
+/// The primary fails while a hedge is in flight, and the next hedge's time comes: it may still be sent.
 #[tokio::test(start_paused = true)]
-async fn three_attempts_over_two_replicas_never_meet_at_one_replica() {
-    let document = document_with([
-        ("/delayMs", json!(100)),
-        ("/maxAttempts", json!(3)),
-        ("/budget/percent", json!(100)),
-    ]);
-    let (hedger, _feed, scraped) = hedger(&document);
+async fn no_two_attempts_share_a_replica_whatever_fails() {
+    let (hedger, _feed, scraped) = hedger(&each_100_ms(5));
     earn(&hedger, 10).await;
     let sent = RefCell::new(Vec::new());
-    let answer = hedger.call(2, |attempt| {
+    let answer = hedger.call(3, |attempt| {
         sent.borrow_mut().push(attempt.number);
-        answers(attempt, 800)
+        async move {
+            sleep(150 * MS).await;
+            if attempt.number < 2 {
+                Err("broken")
+            } else {
+                Ok(attempt.number)
+            }
+        }
     });
-    assert_eq!(answer.await, Ok(0));
-    assert_eq!((sent.into_inner(), scraped.blocked("replicas")), (vec![0, 1], 1));
+    assert_eq!(answer.await, Ok(2));
+    // At 350 ms it is over: the chance at 300 ms found no replica, those at 400 ms and later never came.
+    assert_eq!(
+        (sent.into_inner(), scraped.blocked("replicas")),
+        (vec![0, 1, 2], 1)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn three_attempts_are_two_with_two_replicas() {
+    let (hedger, _feed, scraped) = hedger(&each_100_ms(3));
+    earn(&hedger, 10).await;
+    assert_eq!(race(&hedger, [800, 800]).await.0, Ok(0));
+    assert_eq!((scraped.count("hedges"), scraped.blocked("replicas")), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -420,5 +426,39 @@ async fn the_longest_delay_and_deadlines_without_end_are_only_long() {
             race(&hedger, [7_200_000, 0]).await,
             (Err(CallError::DeadlineExceeded), 3_600_000 * MS)
         );
+    }
+}
+
+proptest! {
+    /// A document cut, or with some of its bytes replaced: a call under it ends as it should, and one that is refused
+    /// means no hedge.
+    #[test]
+    fn no_damage_to_a_document_stops_a_call(
+        damage in vec((any::<Index>(), any::<u8>()), 0..4),
+        keep in any::<Index>(),
+        cut in any::<bool>(),
+    ) {
+        let mut bytes = generous().into_bytes();
+        for (at, byte) in damage {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        if cut {
+            bytes.truncate(keep.index(bytes.len()));
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let (hedger, feed, scraped) = hedger(&generous());
+            earn(&hedger, 10).await;
+            let refused = feed.update(bytes).is_err();
+            let (answer, took) = race(&hedger, [700, 700]).await;
+            prop_assert!(took <= 700 * MS && (answer == Ok(0) || answer == Err(CallError::DeadlineExceeded)));
+            prop_assert!(!refused || scraped.count("hedges") == 0);
+            Ok(())
+        })?;
     }
 }

@@ -86,8 +86,9 @@ pub struct Limits {
 impl NativeDocument {
     /// The document that tells `orders` to clients.
     ///
-    /// Total, and safe whatever the numbers: orders that no client could follow (a delay of zero, a percent that is not
-    /// a number) become an off document with the reason `LatencyUnknown`.
+    /// Total, and safe whatever the orders: those that no client could follow (a delay of zero, a percent that is not a
+    /// number) become an off document with the reason `LatencyUnknown`, and those that hedge for a reason to be off
+    /// become an off document with that reason.
     pub fn new(
         identity: &Identity,
         orders: &Orders,
@@ -96,9 +97,11 @@ impl NativeDocument {
         validity: Validity,
     ) -> Self {
         let (hedging, reason) = match orders.hedging.map(|hedging| Terms::new(&hedging, limits)) {
-            Some(Ok(terms)) => (Some(terms), orders.reason),
+            Some(Ok(terms)) if matches!(orders.reason, Reason::Tuned | Reason::Ramping) => {
+                (Some(terms), orders.reason)
+            }
             Some(Err(_)) => (None, Reason::LatencyUnknown),
-            None => (None, orders.reason),
+            Some(Ok(_)) | None => (None, orders.reason),
         };
         Self {
             identity: identity.clone(),

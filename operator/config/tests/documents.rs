@@ -232,6 +232,17 @@ fn orders_that_no_client_could_follow_are_off() {
 }
 
 #[test]
+fn orders_that_hedge_for_a_reason_to_be_off_are_off() {
+    for reason in Reason::ALL.iter().copied() {
+        let document = document(Some(hedging(10.0)), reason);
+        let may_hedge = matches!(reason, Reason::Tuned | Reason::Ramping);
+        assert_eq!(document.hedging.is_some(), may_hedge, "{reason:?}");
+        assert_eq!(document.reason, reason.as_str());
+        assert_fits_schema(&document.to_json());
+    }
+}
+
+#[test]
 fn a_reader_ignores_fields_that_a_minor_version_adds() {
     let json = changed(|json| {
         json["hint"] = json!({ "new": true });

@@ -34,7 +34,8 @@ fn any_document() -> impl Strategy<Value = NativeDocument> {
             max_attempts,
             max_concurrent,
         });
-    let reason = proptest::sample::select(Reason::ALL);
+    // Half of them may hedge.
+    let reason = prop_oneof![Just(Reason::Tuned), proptest::sample::select(Reason::ALL)];
     (
         proptest::option::of(any_hedging()),
         reason,
@@ -43,12 +44,7 @@ fn any_document() -> impl Strategy<Value = NativeDocument> {
         validity,
         "\\PC{0,20}",
     )
-        .prop_map(|(hedging, off_reason, limits, revision, validity, target)| {
-            let reason = if hedging.is_some() {
-                Reason::Tuned
-            } else {
-                off_reason
-            };
+        .prop_map(|(hedging, reason, limits, revision, validity, target)| {
             let identity = Identity {
                 policy: "ns/name".to_owned(),
                 policy_uid: "uid".to_owned(),

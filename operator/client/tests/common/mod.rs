@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, dead_code, unreachable_pub)] // Each test program uses a part of it.
 
-use hedgerow_client::Metrics;
+use hedgerow_client::{Hedger, Metrics};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
@@ -30,6 +30,11 @@ pub fn generous() -> String {
         ("/budget/percent", json!(100)),
         ("/budget/minPerSecond", json!(1000)),
     ])
+}
+
+/// The revision followed; `None` without a document.
+pub fn revision(hedger: &Hedger) -> Option<u64> {
+    hedger.document().map(|document| document.revision)
 }
 
 /// What Prometheus would read.
