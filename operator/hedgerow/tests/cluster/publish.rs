@@ -86,7 +86,16 @@ async fn a_restart_writes_nothing_although_it_would_issue_documents_anew() {
 async fn a_renewal_moves_the_times() {
     let (namespace, owner, view) = published_stage("renew").await;
 
-    let later = NOW.plus(HOUR / 2);
+    let later = NOW.plus(HOUR / 10);
+    let mut early = desired(&owner, 512.0);
+    early
+        .documents
+        .insert(KEY.to_owned(), hedging(&owner, 512.0, later, Some(HOUR)));
+    early.renew = true;
+    let published = view.publisher.publish(&early, later).await.unwrap();
+    assert_eq!(published.change, Change::Unchanged, "not due yet");
+
+    let later = NOW.plus(HOUR * 2 / 3);
     let mut renewed = desired(&owner, 512.0);
     renewed
         .documents

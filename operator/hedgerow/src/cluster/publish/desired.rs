@@ -27,8 +27,8 @@ pub struct DesiredConfigMap {
     pub documents: BTreeMap<String, String>,
     /// What the tuner remembers of the targets in these documents.
     pub memory: BTreeMap<String, Memory>,
-    /// Whether to write documents that differ in `revision`, `issuedAt` or `validUntil` alone. Without this they count as
-    /// the same, so that a restart writes nothing.
+    /// Whether to write documents that differ in `revision`, `issuedAt` or `validUntil` alone, once they are due. Without
+    /// this they count as the same, so that a restart writes nothing.
     pub renew: bool,
 }
 

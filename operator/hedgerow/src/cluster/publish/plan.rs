@@ -18,6 +18,8 @@ use super::{Change, Published, off};
 /// What to write.
 pub(super) struct Plan {
     documents: BTreeMap<String, String>,
+    /// That of the desired document which expires first.
+    validity: Option<Validity>,
     again_at: Option<Timestamp>,
 }
 
@@ -31,14 +33,19 @@ impl Plan {
         let retired = retired.into_iter().map(|(key, document)| (key, document.text));
         let unchanged = |(key, text): (&String, &String)| {
             // A document that is the same stays as it is, to the byte: its times are part of what clients hold.
-            let stands = live
-                .documents
-                .get(key)
-                .filter(|stands| !desired.renew && same_document(stands, text));
+            let stands = live.documents.get(key).filter(|stands| {
+                same_document(stands, text) && !(desired.renew && renewal_due(stands, desired, now))
+            });
             (key.clone(), stands.unwrap_or(text).clone())
         };
+        let wanted: BTreeMap<String, String> = desired.documents.iter().map(unchanged).collect();
         Self {
-            documents: desired.documents.iter().map(unchanged).chain(retired).collect(),
+            // What is leaving is never renewed, so it must not call for it.
+            validity: wanted
+                .values()
+                .filter_map(|text| validity(text))
+                .min_by_key(|validity| validity.valid_until),
+            documents: wanted.into_iter().chain(retired).collect(),
             again_at,
         }
     }
@@ -47,6 +54,7 @@ impl Plan {
     pub(super) fn exactly(desired: &DesiredConfigMap) -> Self {
         Self {
             documents: desired.documents.clone(),
+            validity: None,
             again_at: None,
         }
     }
@@ -96,10 +104,9 @@ impl Plan {
 
     /// What publishing this plan did.
     pub(super) fn published(&self, change: Change) -> Published {
-        let validities = self.documents.values().filter_map(|text| validity(text));
         Published {
             change,
-            validity: validities.min_by_key(|validity| validity.valid_until),
+            validity: self.validity,
             again_at: self.again_at,
         }
     }
@@ -117,6 +124,10 @@ fn same_document(a: &str, b: &str) -> bool {
 
 fn lifetime(validity: Validity) -> Option<Duration> {
     validity.valid_until.map(|until| until.since(validity.issued_at))
+}
+
+fn renewal_due(text: &str, desired: &DesiredConfigMap, now: Timestamp) -> bool {
+    validity(text).is_some_and(|validity| validity.renewal_due(now, desired.name.to_string()))
 }
 
 /// The validity of a document that expires.
