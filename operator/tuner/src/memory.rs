@@ -109,6 +109,22 @@ impl Memory {
         };
     }
 
+    /// Whether clients were told to hedge.
+    pub fn lets_hedge(&self) -> bool {
+        self.orders
+            .as_ref()
+            .is_some_and(|orders| orders.hedging.is_some())
+    }
+
+    /// Notes that clients went off without a decision: their documents expired, or were written off as they stood. They come
+    /// back as after every off: after a cooldown, through the ramp.
+    pub fn went_off(&mut self) {
+        if self.lets_hedge() {
+            self.orders = None;
+            self.revision = self.revision.saturating_add(1);
+        }
+    }
+
     /// This, without what readings alone move.
     fn states(&self) -> Self {
         Self {
@@ -146,11 +162,7 @@ impl Memory {
         {
             memory.orders = None;
         }
-        let hedging = memory
-            .orders
-            .as_ref()
-            .is_some_and(|orders| orders.hedging.is_some());
-        if memory.observing_since.is_none() && !hedging {
+        if memory.observing_since.is_none() && !memory.lets_hedge() {
             // Without the delay that clients were told there is nothing to go on with.
             memory.phase = memory
                 .phase

@@ -11,7 +11,7 @@ mod live;
 mod off;
 mod plan;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hedgerow_api::names::FIELD_MANAGER;
@@ -185,9 +185,8 @@ impl Publisher {
         };
         let desired = DesiredConfigMap {
             documents: off::all(&current.own_documents(), reason, now),
-            // What is remembered says that clients hedge. Without it they begin anew, through the ramp, once the policy is
-            // mended.
-            memory: BTreeMap::new(),
+            // The newest memory of a target counts: this one, once the policy is mended.
+            memory: off::remembered(&current.record.memory, now),
             // What differs in its times alone is due to be renewed.
             renew: true,
             ..current.as_desired(name, owner)
@@ -270,6 +269,8 @@ impl Publisher {
                 .collect();
             let mut desired = DesiredConfigMap {
                 documents,
+                // The newest memory of a target counts: that of any other ConfigMap which tells of it.
+                memory: off::remembered(&current.record.memory, Timestamp::default()),
                 ..current.as_desired(name, owner)
             };
             if leave {
@@ -305,8 +306,15 @@ impl Publisher {
                 name: desired.name.clone(),
                 winner: winner.policy,
             }),
+            // An edit that nobody can read may have taken the name away: what was written before must still go off.
+            None if self.exists(&desired.owner) => Ok(()),
             _ => Err(PublishError::PolicyGone),
         }
+    }
+
+    fn exists(&self, owner: &Owner) -> bool {
+        let policy = self.inner.policies.get(&owner.policy);
+        policy.is_some_and(|policy| policy.uid == owner.uid)
     }
 
     /// The ConfigMap as it is: from memory while the watch has seen nothing newer, else read.

@@ -181,3 +181,98 @@ async fn an_output_whose_policy_cannot_be_rendered_is_written_off() {
         .unwrap();
     assert_eq!(again.change, Change::Unchanged);
 }
+
+/// What is remembered of a target whose clients hedge at full budget.
+fn remembers_hedging() -> hedgerow_tuner::Memory {
+    serde_json::from_value(serde_json::json!({
+        "written": NOW, "revision": 7,
+        "orders": {
+            "hedging": { "delayMs": 512.0, "minRemainingMs": 150.0, "percent": 10.0, "minPerSecond": 0.0 },
+            "reason": "Tuned",
+        },
+        "phase": { "Full": { "since": NOW.minus(HOUR) } },
+    }))
+    .unwrap()
+}
+
+#[tokio::test]
+async fn a_target_whose_documents_were_written_off_is_remembered_as_off() {
+    let (namespace, owner, view) = stage("remembered-off").await;
+    let mut wanted = desired(&owner, 512.0);
+    wanted.memory.insert("shard-read".to_owned(), remembers_hedging());
+    let memory = async || {
+        view.caught_up(&namespace, CONFIG_MAP).await;
+        view.outputs.memory(&owner.uid, "shard-read").unwrap()
+    };
+
+    view.publisher.publish(&wanted, NOW).await.unwrap();
+    assert!(memory().await.lets_hedge());
+    view.publisher.retire(&wanted.name, &owner, NOW).await.unwrap();
+    let retired = memory().await;
+    assert!(!retired.lets_hedge(), "or it would come back at full budget");
+    assert_eq!(retired.revision, 8);
+
+    view.publisher.publish(&wanted, NOW).await.unwrap();
+    assert!(memory().await.lets_hedge());
+    view.publisher
+        .write_off(&wanted.name, &owner, Reason::Invalid, NOW)
+        .await
+        .unwrap();
+    assert!(!memory().await.lets_hedge());
+}
+
+#[tokio::test]
+async fn a_key_that_is_leaving_calls_for_no_renewals() {
+    let (_namespace, owner, view) = stage("leaving").await;
+    let mut both = desired(&owner, 512.0);
+    both.documents
+        .insert("old.json".to_owned(), both.documents[KEY].clone());
+    view.publisher.publish(&both, NOW).await.unwrap();
+    let one = |issued| {
+        let mut one = desired(&owner, 512.0);
+        one.documents
+            .insert(KEY.to_owned(), hedging(&owner, 512.0, issued, Some(HOUR)));
+        one.renew = true;
+        one
+    };
+    let removed = view.publisher.publish(&one(NOW), NOW).await.unwrap();
+    assert_eq!(removed.again_at, Some(NOW.plus(HOUR)));
+
+    let later = NOW.plus(HOUR * 2 / 3);
+    let renewed = view.publisher.publish(&one(later), later).await.unwrap();
+    assert_eq!(renewed.change, Change::Updated);
+    assert_eq!(renewed.validity.unwrap().issued_at, later, "it is done");
+    let second = std::time::Duration::from_secs(1);
+    let again = view
+        .publisher
+        .publish(&one(later.plus(second)), later.plus(second))
+        .await
+        .unwrap();
+    assert_eq!(again.change, Change::Unchanged, "not once a second");
+}
+
+/// A policy stored before the schema, say: its outputs cannot be read from it, and they are its own all the same.
+#[tokio::test]
+async fn documents_of_a_policy_that_no_longer_names_them_can_be_written_off() {
+    let (namespace, owner, view) = stage("unnamed").await;
+    view.publish(&owner, 512.0).await.unwrap();
+    let patch = r#"[{"op": "replace", "path": "/spec/publish/0/configMap", "value": "other"}]"#;
+    let name = &owner.policy.name;
+    namespace
+        .kubectl(&["patch", "hedgepolicy", name, "--type=json", "-p", patch])
+        .await
+        .unwrap();
+    let config_map = desired(&owner, 512.0).name;
+    view.sees("the edit is seen", |view| {
+        view.policies.winner(&config_map).is_none()
+    })
+    .await;
+
+    view.publisher
+        .write_off(&config_map, &owner, Reason::Invalid, NOW)
+        .await
+        .unwrap();
+
+    let live = view.caught_up(&namespace, CONFIG_MAP).await;
+    assert!(document(&live, KEY).unwrap().hedging.is_none());
+}

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hedgerow_config::{NativeDocument, Validity};
-use hedgerow_tuner::{Reason, Timestamp};
+use hedgerow_tuner::{Memory, Reason, Timestamp};
 
 /// A document of an output that is ending.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +31,17 @@ pub(super) fn all(
         .iter()
         .map(|(key, text)| (key.clone(), off(text)))
         .collect()
+}
+
+/// What is remembered of targets whose documents were all switched off: that they are. Else a target that comes back to its
+/// policy, or a policy that is mended, would go on at full budget. What this changes counts as written at `written`.
+pub(super) fn remembered(memory: &BTreeMap<String, Memory>, written: Timestamp) -> BTreeMap<String, Memory> {
+    let mut memory = memory.clone();
+    for target in memory.values_mut().filter(|target| target.lets_hedge()) {
+        target.went_off();
+        target.written = written;
+    }
+    memory
 }
 
 /// The documents that must stay for now, off: a document is deleted only when every client that read it before has seen
