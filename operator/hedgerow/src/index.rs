@@ -63,6 +63,8 @@ pub struct TargetKey {
 pub struct Due {
     /// Which.
     pub key: TargetKey,
+    /// Where it is read.
+    pub source: String,
     /// What is due of it; empty when only time has passed.
     pub query: TargetQuery,
     /// Since when it is due; `None` for a target that was not read before.
@@ -91,6 +93,8 @@ pub struct Outcome {
     pub written: BTreeMap<String, Written>,
     /// When documents are to be renewed or deleted.
     pub again_at: Option<Timestamp>,
+    /// When the first of the documents that are there expires, or has.
+    pub valid_until: Option<Timestamp>,
 }
 
 /// What there is to write for a policy.
@@ -142,7 +146,12 @@ impl Index {
                     policy: key.clone(),
                     target,
                 };
-                due.push(Due { key, query, at });
+                due.push(Due {
+                    key,
+                    source: source.to_owned(),
+                    query,
+                    at,
+                });
             }
             next = [next, entry.next_due()].into_iter().flatten().min();
         }
@@ -155,7 +164,9 @@ impl Index {
         let grace = inner.grace(&due.key.policy);
         inner
             .policies
-            .get_mut(&due.key.policy)?
+            .get_mut(&due.key.policy)
+            // Of another source nobody asked.
+            .filter(|entry| entry.follow.compiled.source == due.source)?
             .take(&due.key.target, &due.query, readings, grace, now)
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hedgerow_signals::{TargetQuery, TargetReadings};
+use hedgerow_signals::{LatencyQuery, TargetQuery, TargetReadings};
 use hedgerow_tuner::{Decision, Memory, Readings, Rules, Stop, Timestamp, decide};
 
 use super::change::{lane, raises};
@@ -41,6 +41,8 @@ struct State {
     /// The revision that was written last, and when this process wrote it.
     published: Option<u64>,
     published_at: Option<Timestamp>,
+    /// When what was written last expires: clients are off then, whatever was decided.
+    valid_until: Option<Timestamp>,
 }
 
 impl Entry {
@@ -51,12 +53,15 @@ impl Entry {
             None => (BTreeMap::new(), Outcome::default(), None),
         };
         let mut known = known;
+        let same_source = compiled
+            .as_ref()
+            .is_some_and(|compiled| compiled.source == follow.compiled.source);
         let targets = follow.compiled.targets.iter().map(|target| {
             let old = compiled
                 .as_ref()
                 .and_then(|compiled| compiled.targets.iter().find(|old| old.name == target.name));
             let state = match (known.remove(&target.name), old) {
-                (Some(state), Some(old)) => state.follow(old, target),
+                (Some(state), Some(old)) => state.follow(old, target, same_source),
                 _ => State::new(target, recall(&target.name)),
             };
             (target.name.clone(), state)
@@ -81,8 +86,12 @@ impl Entry {
             let Some(state) = self.targets.get_mut(&target.name) else {
                 continue;
             };
-            let is_due = |at: Option<Timestamp>| at.is_none_or(|at| at <= now);
-            let (latency, signals) = (is_due(state.latency_at), is_due(state.signals_at));
+            // What lies more than a period ahead was planned before the clock was set back.
+            let is_due = |at: Option<Timestamp>, period: Duration| {
+                at.is_none_or(|at| at <= now || at > now.plus(period))
+            };
+            let latency = is_due(state.latency_at, compiled.interval);
+            let signals = is_due(state.signals_at, compiled.saturation_interval);
             if !latency && !signals {
                 continue;
             }
@@ -138,8 +147,15 @@ impl Entry {
             .find(|target| target.name == name)?;
         let state = self.targets.get_mut(name)?;
         let asked_alike = |asked: &TargetQuery| {
-            let latency = |query: &TargetQuery| query.latency.as_ref().map(|latency| latency.metric.clone());
-            (query.latency.is_none() || latency(asked) == latency(query))
+            let latency = |query: &TargetQuery| {
+                let latency = query.latency.clone()?;
+                Some(LatencyQuery {
+                    windows: Vec::new(),
+                    ..latency
+                })
+            };
+            asked.enforced == query.enforced
+                && (query.latency.is_none() || latency(asked) == latency(query))
                 && (query.signals.is_empty() || asked.signals == query.signals)
         };
         if !asked_alike(&target.query) {
@@ -191,11 +207,17 @@ impl Entry {
         let all = || outcome.written.values();
         let waits = |written: &Written| matches!(written, Written::Pending { .. });
         if !all().any(waits) && all().any(|written| *written == Written::Published) {
-            self.targets
-                .values_mut()
-                .for_each(|state| state.note_written(now));
+            for state in self.targets.values_mut() {
+                state.note_written(now);
+                state.valid_until = outcome.valid_until;
+            }
         }
-        self.outcome = outcome;
+        // What failed is still due: else a renewal that failed once would be made up for by nobody, and its document expire.
+        let due = self.outcome.again_at.filter(|_| failed(&outcome));
+        self.outcome = Outcome {
+            again_at: [due, outcome.again_at].into_iter().flatten().min(),
+            ..outcome
+        };
     }
 
     /// Whether documents are to be renewed or deleted by now.
@@ -233,6 +255,12 @@ impl Entry {
     }
 }
 
+/// Whether a ConfigMap is not as it shall be.
+fn failed(outcome: &Outcome) -> bool {
+    let mut written = outcome.written.values();
+    written.any(|written| *written != Written::Published)
+}
+
 impl State {
     fn new(target: &Target, memory: Option<Memory>) -> Self {
         Self {
@@ -243,6 +271,7 @@ impl State {
             remembered: memory.is_some(),
             published: memory.as_ref().map(|memory| memory.revision),
             published_at: None,
+            valid_until: None,
             memory: memory.unwrap_or_default(),
             decision: None,
             windows: vec![target.rules.windows.window],
@@ -254,11 +283,12 @@ impl State {
     }
 
     /// This state under an edited target: what is still read alike is kept, the rest is due at once.
-    fn follow(mut self, old: &Target, new: &Target) -> Self {
-        if old == new {
+    fn follow(mut self, old: &Target, new: &Target, same_source: bool) -> Self {
+        if same_source && old == new {
             return self;
         }
-        if old.query.latency != new.query.latency || old.query.enforced != new.query.enforced {
+        let same_place = same_source && old.query.enforced == new.query.enforced;
+        if !same_place || old.query.latency != new.query.latency {
             self.readings.latency = None;
         }
         self.readings.signals = new
@@ -266,7 +296,11 @@ impl State {
             .signals
             .iter()
             .map(|signal| {
-                let at = old.query.signals.iter().position(|old| old == signal)?;
+                let at = old
+                    .query
+                    .signals
+                    .iter()
+                    .position(|old| same_place && old == signal)?;
                 self.readings.signals.get(at)?.clone()
             })
             .collect();
@@ -283,6 +317,9 @@ impl State {
             }),
             None => follow.stop.clone(),
         };
+        if self.valid_until.is_some_and(|until| until <= now) {
+            self.memory.went_off();
+        }
         let (mut decision, memory) = if grace.is_zero() {
             decide(rules, &self.memory, &self.readings, now)
         } else {

@@ -40,6 +40,7 @@ fn outcome(written: Written) -> Outcome {
     Outcome {
         written: BTreeMap::from([("kb-hedging".to_owned(), written)]),
         again_at: None,
+        valid_until: None,
     }
 }
 
@@ -223,8 +224,8 @@ fn the_switches_of_a_source_that_fails_open_one_after_the_other() {
 fn renewals_are_told_when_their_time_has_come() {
     let index = index();
     let outcome = Outcome {
-        written: BTreeMap::new(),
         again_at: Some(at(100)),
+        ..Outcome::default()
     };
     index.set_outcome(&policy(), outcome, at(0));
     assert!(index.renewals(at(99)).is_empty());
@@ -285,4 +286,100 @@ fn the_wait_after_switching_off_counts_from_the_off_document() {
         assert_eq!(decided(&index, at(second)).orders.hedging, None, "{second}");
     }
     assert_eq!(percents(&index, [1235]), [Some(2.5)]);
+}
+
+#[test]
+fn a_clock_that_is_set_back_makes_everything_due() {
+    let index = tuned();
+    let an_hour_ago = at(601 - 3600);
+    let (due, _) = index.due("default", PHASE, an_hour_ago);
+    assert_eq!(
+        due.len(),
+        1,
+        "or nothing would be read for an hour while clients hedge"
+    );
+    assert!(due[0].query.latency.is_some() && due[0].query.signals.len() == 1);
+    assert!(
+        index.due("default", PHASE, an_hour_ago).0.is_empty(),
+        "asked for once"
+    );
+}
+
+#[test]
+fn an_answer_about_other_series_of_the_same_metric_is_dropped() {
+    let index = index();
+    let (due, _) = index.due("default", PHASE, at(0));
+    let mut spec = written_spec();
+    spec["targets"][0]["latency"]["matchLabels"] = json!({ "index": "faq" });
+    index.follow(&policy(), follow(&spec), |_| None);
+    assert_eq!(index.take(&due[0], read(at(0), 3.0), at(0)), None);
+    assert!(index.view(&policy()).unwrap()[0].readings.latency.is_none());
+}
+
+#[test]
+fn what_another_source_said_is_forgotten_and_dropped() {
+    let index = tuned();
+    let (due, _) = index.due("default", PHASE, at(1200));
+    let elsewhere = follow(&written_spec());
+    let compiled = Compiled {
+        source: "other".to_owned(),
+        ..(*elsewhere.compiled).clone()
+    };
+    let elsewhere = Follow {
+        compiled: Arc::new(compiled),
+        ..elsewhere
+    };
+    index.follow(&policy(), elsewhere, |_| None);
+    let nothing_known = |index: &Index| {
+        let readings = index.view(&policy()).unwrap().remove(0).readings;
+        readings.latency.is_none() && readings.signals == [None]
+    };
+    assert!(nothing_known(&index));
+    assert_eq!(index.take(&due[0], read(at(1200), 3.0), at(1200)), None);
+    assert!(nothing_known(&index));
+    assert_eq!(
+        index.due("other", PHASE, at(1201)).0.len(),
+        1,
+        "asked for at once"
+    );
+}
+
+#[test]
+fn a_renewal_that_failed_is_still_due() {
+    let index = index();
+    let renewed_at = |at| Outcome {
+        again_at: Some(at),
+        ..outcome(Written::Published)
+    };
+    index.set_outcome(&policy(), renewed_at(at(100)), at(0));
+    let unreachable = Written::Pending {
+        message: "the API server cannot be reached".to_owned(),
+    };
+    index.set_outcome(&policy(), outcome(unreachable), at(100));
+    assert!(
+        index.renewal_due(&policy(), at(101)),
+        "or the document would expire"
+    );
+    index.set_outcome(&policy(), renewed_at(at(200)), at(101));
+    assert!(!index.renewal_due(&policy(), at(102)));
+}
+
+/// The API server, or the operator, was away for longer than the documents held: to clients that was an off.
+#[test]
+fn documents_that_expired_come_back_through_the_ramp() {
+    let index = tuned();
+    let told_until = |until| Outcome {
+        valid_until: Some(until),
+        ..outcome(Written::Published)
+    };
+    index.set_outcome(&policy(), told_until(at(700)), at(601));
+    sample(&index, at(699), |now| read(now, 3.0));
+    assert_eq!(handed(&index, at(699)).reason, Reason::Tuned);
+    sample(&index, at(700), |now| read(now, 3.0));
+    let off = handed(&index, at(700));
+    assert_eq!((off.orders.hedging, off.reason), (None, Reason::CoolingDown));
+    index.set_outcome(&policy(), told_until(at(4300)), at(700));
+    // At the clients by 790, then two minutes of cooldown.
+    assert_eq!(percents(&index, [905]), [None]);
+    assert_eq!(percents(&index, [915]), [Some(2.5)]);
 }

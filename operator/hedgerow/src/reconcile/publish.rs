@@ -23,7 +23,7 @@ impl Reconciler {
         now: Timestamp,
     ) -> Outcome {
         let mut written = BTreeMap::new();
-        let mut again = Vec::new();
+        let (mut again, mut valid_until) = (Vec::new(), Vec::new());
         let mut outcome = Outcome::Done;
         for config_map in desired {
             let result = self.cluster.publisher.publish(config_map, now).await;
@@ -32,6 +32,7 @@ impl Reconciler {
                 match result {
                     Ok(published) => {
                         again.extend(again_at(&config_map.name, &published));
+                        valid_until.extend(published.validity.and_then(|validity| validity.valid_until));
                         self.tell_change(entry, &config_map.name, &published.change).await;
                         Written::Published
                     }
@@ -56,6 +57,7 @@ impl Reconciler {
                 Ok(Retirement::Gone | Retirement::Released) => {}
                 Err(why) => {
                     outcome = Outcome::Retry;
+                    again.push(now);
                     self.failed(&record.name, &why);
                 }
             }
@@ -65,6 +67,7 @@ impl Reconciler {
             index::Outcome {
                 written,
                 again_at: again.into_iter().min(),
+                valid_until: valid_until.into_iter().min(),
             },
             words::now(),
         );
