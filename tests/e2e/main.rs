@@ -18,6 +18,7 @@ mod policy;
 mod quiet;
 mod reading;
 mod restart;
+mod safety;
 mod scene;
 mod service;
 mod shared;

@@ -69,7 +69,13 @@ impl Reconciler {
             };
             self.tell_changes(key, &follow, &decided);
             let desired = documents::desired(key, &follow, &decided.targets, renew, now);
-            let outcome = self.publish(&entry, &desired, now).await;
+            let published = self.publish(&entry, &desired, now).await;
+            let released = self.release_orphans(key, now).await;
+            let outcome = if released == Outcome::Retry {
+                released
+            } else {
+                published
+            };
             if outcome == Outcome::Retry {
                 // People are told now: until it is tried again nothing else is done for this policy.
                 let _ = self.tell(&entry, refusal.as_ref(), now).await;
@@ -128,11 +134,21 @@ impl Reconciler {
         }
         self.index.forget(key);
         self.cluster.status.forget(key);
+        self.release_orphans(key, now).await
+    }
+
+    /// Releases what a policy of this name has left that is gone, though another of its name be there: except for what that
+    /// one takes over.
+    async fn release_orphans(&self, key: &PolicyKey, now: Timestamp) -> Outcome {
         let mut outcome = Outcome::Done;
         for orphan in self.cluster.outputs.orphans() {
             let Some(owner) = orphan.owner.as_ref().filter(|owner| owner.policy == *key) else {
                 continue;
             };
+            let heir = self.cluster.policies.winner(&orphan.name);
+            if heir.is_some_and(|heir| heir.policy == *key) {
+                continue;
+            }
             if let Err(why) = self.cluster.publisher.release(&orphan.name, owner, now).await {
                 self.metrics.publish_failed(why.reason());
                 error!(config_map = %orphan.name, error = %why, "not released");
