@@ -18,8 +18,10 @@ pub const MEMORY_ANNOTATION: &str = "hedgerow.dev/memory";
 pub const POLICY_ANNOTATION: &str = "hedgerow.dev/policy";
 /// On an output: the id of the installation that writes it. Two installations never share a ConfigMap.
 pub const INSTANCE_ANNOTATION: &str = "hedgerow.dev/instance";
-/// On an output: a hash of its content, so that an edit by somebody else shows in its metadata.
-pub const HASH_ANNOTATION: &str = "hedgerow.dev/hash";
+/// On an output: the UID of the policy that it belongs to. Another policy of that name is another policy.
+pub const POLICY_UID_ANNOTATION: &str = "hedgerow.dev/policy-uid";
+/// On an output: Hedgerow has switched it off, and does not write it any longer.
+pub const RELEASED_ANNOTATION: &str = "hedgerow.dev/released";
 /// On a policy: stops it by its presence, whatever its value; a value is shown as the reason.
 pub const OFF_ANNOTATION: &str = "hedgerow.dev/off";
 

@@ -45,7 +45,7 @@ pub use self::publish::{
     Change, DesiredConfigMap, EndOfLife, PublishError, Published, Publisher, Retirement,
 };
 pub use self::queue::{Lane, Outcome, Work, WriteQueue, WriteRate};
-pub use self::record::{OutputRecord, Owner, POLICY_UID_ANNOTATION, RELEASED_ANNOTATION};
+pub use self::record::{OutputRecord, Owner};
 pub use self::schema::{SchemaError, check_served_schema};
 pub use self::scope::Scope;
 pub use self::status::{StatusWriter, set_condition};

@@ -2,16 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use hedgerow_api::names::{INSTANCE_ANNOTATION, MEMORY_ANNOTATION, POLICY_ANNOTATION};
+use hedgerow_api::names::{
+    INSTANCE_ANNOTATION, MEMORY_ANNOTATION, POLICY_ANNOTATION, POLICY_UID_ANNOTATION, RELEASED_ANNOTATION,
+};
 use hedgerow_tuner::Memory;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use super::name::{NamespacedName, PolicyKey};
-
-/// Annotation of an output: the UID of the policy that it belongs to.
-pub const POLICY_UID_ANNOTATION: &str = "hedgerow.dev/policy-uid";
-/// Annotation of an output: Hedgerow has switched it off, and does not write it any longer.
-pub const RELEASED_ANNOTATION: &str = "hedgerow.dev/released";
 
 /// The policy that a ConfigMap is written for.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,11 +1,14 @@
 //! What becomes of outputs that nobody wants any longer.
 
-use hedgerow::cluster::{Change, DesiredConfigMap, EndOfLife, Owner, RELEASED_ANNOTATION, Retirement};
+use hedgerow::cluster::{Change, DesiredConfigMap, EndOfLife, Owner, Retirement};
+use hedgerow_api::names::RELEASED_ANNOTATION;
 use hedgerow_tests::Namespace;
 use hedgerow_tuner::Reason;
 use k8s_openapi::api::core::v1::ConfigMap;
 
-use crate::scene::{CONFIG_MAP, HOUR, KEY, NOW, View, desired, document, hedging, published_stage, stage};
+use crate::scene::{
+    CONFIG_MAP, HOUR, KEY, NOW, View, desired, document, hedging, is_absent, published_stage, stage,
+};
 
 /// What a policy with `expiry: never` wants.
 fn desired_for_ever(owner: &Owner) -> DesiredConfigMap {
@@ -121,14 +124,7 @@ async fn an_output_that_leaves_the_spec_is_written_off_and_deleted_when_it_expir
         .await
         .unwrap();
     assert_eq!(retirement, Retirement::Gone);
-    assert!(
-        namespace
-            .api::<ConfigMap>()
-            .get_opt(CONFIG_MAP)
-            .await
-            .unwrap()
-            .is_none()
-    );
+    assert!(is_absent(&namespace).await);
 }
 
 #[tokio::test]

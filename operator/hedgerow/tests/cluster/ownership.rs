@@ -1,9 +1,9 @@
 //! What is somebody else's stays somebody else's.
 
 use anyhow::bail;
-use hedgerow::cluster::{Change, NamespacedName, POLICY_UID_ANNOTATION, PublishError};
+use hedgerow::cluster::{Change, NamespacedName, PublishError};
 use hedgerow_api::HedgePolicy;
-use hedgerow_api::names::{INSTANCE_ANNOTATION, POLICY_ANNOTATION};
+use hedgerow_api::names::{INSTANCE_ANNOTATION, POLICY_ANNOTATION, POLICY_UID_ANNOTATION};
 use hedgerow_tests::{Namespace, eventually};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

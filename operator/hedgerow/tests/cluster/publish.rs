@@ -2,11 +2,10 @@
 
 use hedgerow::cluster::{Change, NamespacedName, PublishError};
 use hedgerow_api::names::{INSTANCE_ANNOTATION, MANAGED_BY_LABEL, POLICY_ANNOTATION, ROLE_LABEL};
-use k8s_openapi::api::core::v1::ConfigMap;
 
 use crate::scene::{
     CONFIG_MAP, HOUR, INSTANCE, KEY, NOW, PATIENCE, View, control_plane, desired, document, hedging,
-    published_stage, stage,
+    is_absent, published_stage, stage,
 };
 
 /// Requests to write the ConfigMap of a namespace.
@@ -233,12 +232,5 @@ async fn nothing_is_published_for_a_policy_that_is_gone() {
     let result = view.publish(&owner, 512.0).await;
 
     assert_eq!(result, Err(PublishError::PolicyGone));
-    assert!(
-        namespace
-            .api::<ConfigMap>()
-            .get_opt(CONFIG_MAP)
-            .await
-            .unwrap()
-            .is_none()
-    );
+    assert!(is_absent(&namespace).await);
 }

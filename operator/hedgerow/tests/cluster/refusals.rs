@@ -1,11 +1,11 @@
 //! Each way in which a write is refused says what to do.
 
 use hedgerow::cluster::{PublishError, Published};
-use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 
 use crate::scene::{
-    CONFIG_MAP, NOW, PATIENCE, View, control_plane, create_policy, desired, namespace, published_stage, stage,
+    CONFIG_MAP, NOW, PATIENCE, View, control_plane, create_policy, desired, is_absent, namespace,
+    published_stage, stage,
 };
 
 fn reason(result: &Result<Published, PublishError>) -> &'static str {
@@ -87,14 +87,7 @@ async fn a_namespace_that_is_being_deleted_is_told() {
     let result = view.publish(&owner, 512.0).await;
 
     assert_eq!(reason(&result), "NamespaceTerminating", "{result:?}");
-    assert!(
-        namespace
-            .api::<ConfigMap>()
-            .get_opt(CONFIG_MAP)
-            .await
-            .unwrap()
-            .is_none()
-    );
+    assert!(is_absent(&namespace).await);
 }
 
 #[tokio::test]

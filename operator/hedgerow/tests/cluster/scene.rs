@@ -274,3 +274,9 @@ pub(crate) async fn bytes(namespace: &Namespace, config_map: &str) -> String {
     ];
     namespace.kubectl(&arguments).await.unwrap()
 }
+
+/// Whether the server holds no ConfigMap of the name that the tests publish.
+pub(crate) async fn is_absent(namespace: &Namespace) -> bool {
+    let config_maps = namespace.api::<ConfigMap>();
+    config_maps.get_opt(CONFIG_MAP).await.unwrap().is_none()
+}

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use hedgerow_api::HedgePolicy;
 use hedgerow_api::names::{
-    INSTANCE_ANNOTATION, MANAGED_BY, MANAGED_BY_LABEL, POLICY_ANNOTATION, ROLE_LABEL, ROLE_OUTPUT,
+    INSTANCE_ANNOTATION, MANAGED_BY, MANAGED_BY_LABEL, POLICY_ANNOTATION, POLICY_UID_ANNOTATION, ROLE_LABEL,
+    ROLE_OUTPUT,
 };
 use hedgerow_tuner::Memory;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -12,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use kube::Resource;
 
 use super::super::name::NamespacedName;
-use super::super::record::{Owner, POLICY_UID_ANNOTATION};
+use super::super::record::Owner;
 
 /// What a ConfigMap shall be: the whole of it, since a key that is left out is deleted.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hedgerow_api::names::FIELD_MANAGER;
+use hedgerow_api::names::{FIELD_MANAGER, RELEASED_ANNOTATION};
 use hedgerow_tuner::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta, OwnerReference};
 
 use super::super::name::NamespacedName;
-use super::super::record::{OutputRecord, Owner, RELEASED_ANNOTATION, controller};
+use super::super::record::{OutputRecord, Owner, controller};
 use super::desired::{DesiredConfigMap, EndOfLife};
 use super::error::PublishError;
 
