@@ -41,5 +41,5 @@ mod wire;
 pub use error::DocumentError;
 pub use hedgerow_tuner::Timestamp;
 pub use native::{Budget, Identity, Limits, NativeDocument, Terms};
-pub use validity::Validity;
+pub use validity::{Validity, fraction_of};
 pub use wire::{API_VERSION, json_schema};

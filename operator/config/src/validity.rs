@@ -47,9 +47,9 @@ impl Validity {
     }
 }
 
-/// A number in `[0, 1)` that is always the same for `seed`. (A Rust release may change the hash: that moves a renewal
-/// within its third, and nothing else.)
-fn fraction_of(seed: impl Hash) -> f64 {
+/// A number in `[0, 1)` that is always the same for `seed`, evenly over all seeds: for spreading what would else happen at
+/// once. A Rust release may change the hash, so nothing may depend on more than the spread.
+pub fn fraction_of(seed: impl Hash) -> f64 {
     let mut hasher = DefaultHasher::new();
     seed.hash(&mut hasher);
     // The upper 32 bits: f64 holds them exactly.

@@ -271,7 +271,7 @@ impl Inner {
     fn grace(&self, key: &PolicyKey) -> Duration {
         let source = self.policies.get(key).map(|entry| &entry.follow.compiled.source);
         if source.is_some_and(|source| self.failing.contains_key(source)) {
-            SPREAD.mul_f64(change::fraction_of(key))
+            SPREAD.mul_f64(hedgerow_config::fraction_of(key))
         } else {
             Duration::ZERO
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use hedgerow_tuner::Timestamp;
+pub(crate) use hedgerow_tuner::number;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff;
 
@@ -36,22 +37,6 @@ pub(crate) fn percent(value: f64) -> String {
 /// A share in `[0, 1]` as a percentage: `14.9%`, `0.8%`.
 pub(crate) fn share(value: f64) -> String {
     percent(value * 100.0)
-}
-
-/// A number with as many digits as it deserves, without trailing zeros.
-pub(crate) fn number(value: f64) -> String {
-    let digits = match value.abs() {
-        size if size >= 100.0 => 0,
-        size if size >= 10.0 => 1,
-        size if size >= 1.0 => 2,
-        _ => 4,
-    };
-    let text = format!("{value:.digits$}");
-    if text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    } else {
-        text
-    }
 }
 
 /// A count as a whole number; `None` for what no counter holds.

@@ -32,6 +32,7 @@ pub use decide::{decide, decide_settled};
 pub use decision::{Decision, Effect, Hedging, LatencyView, Orders, SignalView, SwitchState};
 pub use distribution::Histogram;
 pub use memory::Memory;
+pub use messages::number;
 pub use quantile::Quantile;
 pub use reading::{Alert, Latency, Readings, Signal, SignalValue, Stop, Unknown, WindowReading};
 pub use reason::{LimitedBy, Reason, UnknownReason};

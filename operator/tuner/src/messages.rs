@@ -29,8 +29,9 @@ pub(crate) fn milliseconds(seconds: f64) -> String {
     format!("{} ms", number(seconds * 1e3))
 }
 
-/// A number with as many digits as it deserves: four significant ones, no trailing zeros.
-pub(crate) fn number(value: f64) -> String {
+/// A number with as many digits as it deserves, as messages, status and tables write it: none after the point from 100 on,
+/// one from 10 on, two from 1 on, at most four under 1; no trailing zeros.
+pub fn number(value: f64) -> String {
     let digits = match value.abs() {
         size if size >= 100.0 => 0,
         size if size >= 10.0 => 1,

@@ -1,7 +1,5 @@
 //! What a change of a decision means for the order of writes. Pure.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-
 use hedgerow_tuner::Orders;
 
 use crate::cluster::Lane;
@@ -31,14 +29,6 @@ pub(super) fn raises(before: &Orders, after: &Orders) -> bool {
                 || after.delay_ms < before.delay_ms
         }
     }
-}
-
-/// A number in `[0, 1)` that is always the same for `seed`.
-pub(super) fn fraction_of(seed: impl Hash) -> f64 {
-    let mut hasher = DefaultHasher::new();
-    seed.hash(&mut hasher);
-    let upper = u32::try_from(hasher.finish() >> 32).unwrap_or(u32::MAX);
-    f64::from(upper) / (f64::from(u32::MAX) + 1.0)
 }
 
 #[cfg(test)]
