@@ -323,7 +323,7 @@ impl Play<'_> {
         u32::try_from(rises.count()).map_or(f64::INFINITY, f64::from)
     }
 
-    /// Waits for the largest budget that any document ever gave; the first time, for one that stays for longer than a step.
+    /// Waits until the budget has risen in all three steps of the ramp since then.
     async fn until_full(&self, what: &str, since: f64, within: Duration) -> Result<Sample> {
         let steps = |now: &Sample| now.document.percent > 0.0 && self.steps_since(since) >= 3.0;
         self.until(what, within, steps).await
