@@ -12,18 +12,13 @@ export RUST_TEST_THREADS ?= 8
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-.PHONY: demo
-demo: ## Play the help-desk case: about 6 minutes once built; ARGS=--keep leaves it running
-	@tests/parts/build etcd kube-apiserver kubectl prometheus
-	cargo build --release --locked --bin hedgerow --bin search-cluster --bin hedgerow-demo
-	@"$${CARGO_TARGET_DIR:-target}/release/hedgerow-demo" $(ARGS)
-
 .PHONY: parts
 parts: ## Build the real parts (Kubernetes, etcd, Prometheus) into a cache: ten minutes once, then a second
 	@tests/parts/build
 
 .PHONY: demo
-demo: parts ## Play the help-desk case on the real parts: 5 minutes once built (KEEP=1 leaves everything running)
+demo: ## Play the help-desk case on the real parts: 5 minutes once built (KEEP=1 leaves everything running)
+	@tests/parts/build etcd kube-apiserver kubectl prometheus
 	@echo "building the operator and the search cluster (a few minutes, once)"
 	cargo build --package hedgerow --package hedgerow-search-cluster --package hedgerow-demo
 	cargo run --quiet --package hedgerow-demo -- $(if $(KEEP),--keep)
