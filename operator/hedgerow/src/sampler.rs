@@ -1,11 +1,14 @@
-//! Polling is not reconciling: one sampler per source reads every due target in one batch, on its own schedule, and decides
+//! Polling is not reconciling: a sampler reads every due target of its source in one batch, on its own schedule, and decides
 //! each. Only a target whose decision differs from what was handed on is pushed to the queue, so in steady state nothing is
 //! written, and an edit storm does not multiply queries.
+//!
+//! Each source has two samplers, one for latency and one for the saturation signals, and neither waits for the other: the
+//! switch must not be late because the buckets of a large histogram are.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use hedgerow_signals::{Source, TargetQuery, TargetReadings};
+use hedgerow_signals::{ReadingKind, Source, TargetQuery, TargetReadings};
 use hedgerow_tuner::Timestamp;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
@@ -23,10 +26,12 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 /// Told when a source begins or ceases to fail for all its targets.
 pub type OnSourceState = Arc<dyn Fn(&str, Option<&hedgerow_tuner::Unknown>) + Send + Sync>;
 
-/// Reads and decides the targets of one source.
+/// Takes one kind of reading of the targets of one source, and decides them.
 pub struct Sampler {
     /// The source.
     pub source: Arc<Source>,
+    /// The kind of reading.
+    pub kind: ReadingKind,
     /// Its place in time; see `schedule`.
     pub phase: Duration,
     /// The targets.
@@ -49,7 +54,7 @@ impl Sampler {
         loop {
             self.heartbeat.beat();
             let now = words::now();
-            let (due, next) = self.index.due(self.source.name(), self.phase, now);
+            let (due, next) = self.index.due(self.source.name(), self.kind, self.phase, now);
             if due.is_empty() {
                 let sleep = next.map_or(LONGEST_SLEEP, |next| next.since(now).min(LONGEST_SLEEP));
                 // Woken or not, the next round looks for itself.
@@ -58,7 +63,7 @@ impl Sampler {
             }
             let begun = Instant::now();
             self.round(&due).await;
-            self.metrics.read(self.source.name(), begun.elapsed());
+            self.metrics.read(self.source.name(), self.kind, begun.elapsed());
         }
     }
 
@@ -78,7 +83,7 @@ impl Sampler {
 
     /// Asks for what is due; of a target of which only time has passed nothing is asked.
     async fn read(&self, due: &[Due]) -> Vec<TargetReadings> {
-        let asks = |query: &TargetQuery| query.latency.is_some() || !query.signals.is_empty();
+        let asks = |query: &TargetQuery| query.asks(self.kind);
         let queries: Vec<TargetQuery> = due
             .iter()
             .map(|due| &due.query)
@@ -108,7 +113,7 @@ impl Sampler {
         let stats = self.source.stats();
         let failing = stats.failing.clone();
         self.metrics.source(name, &stats);
-        let concerned = self.index.set_failing(name, failing.clone());
+        let concerned = self.index.set_failing(name, failing.clone(), words::now());
         if concerned.is_empty() {
             return;
         }
@@ -128,7 +133,8 @@ impl Sampler {
     /// How late the round was done, after its due time.
     fn late(&self, due: &[Due], now: Timestamp) {
         if let Some(at) = due.iter().filter_map(|due| due.at).min() {
-            self.metrics.lateness(self.source.name(), now.since(at));
+            self.metrics
+                .lateness(self.source.name(), self.kind, now.since(at));
         }
     }
 }
