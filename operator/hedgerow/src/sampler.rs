@@ -138,3 +138,118 @@ impl Sampler {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use axum::Router;
+    use axum::body::{Body, Bytes};
+    use axum::response::{IntoResponse, Response};
+    use futures::stream;
+    use hedgerow_tests::eventually;
+    use hedgerow_tuner::{Memory, Reason};
+    use serde_json::json;
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::cluster::{Work, WriteRate};
+    use crate::fixtures::{follow, policy, written_spec};
+    use crate::heartbeat::Heartbeats;
+    use crate::settings::DeclaredSource;
+
+    /// Longer than any machine needs; only a test that fails waits for so long.
+    const AT_LAST: Duration = Duration::from_secs(60);
+
+    /// How often a Prometheus was asked for each kind of reading that never answers about latency.
+    #[derive(Default)]
+    struct Asked {
+        latency: AtomicUsize,
+        signals: AtomicUsize,
+    }
+
+    /// Says that the queue is 80 deep, and nothing about histograms.
+    fn answer(asked: &Asked, query: &[u8]) -> Response {
+        if String::from_utf8_lossy(query).contains("_bucket") {
+            asked.latency.fetch_add(1, Ordering::SeqCst);
+            return Body::from_stream(stream::pending::<std::io::Result<Bytes>>()).into_response();
+        }
+        asked.signals.fetch_add(1, Ordering::SeqCst);
+        let now = words::now().as_millis() / 1000;
+        let element = |part, value: i64| json!({ "metric": { "hedgerow_part": part }, "value": [now, value.to_string()] });
+        let result = [element("value", 80), element("newest", now)];
+        axum::Json(json!({ "status": "success", "data": { "resultType": "vector", "result": result } }))
+            .into_response()
+    }
+
+    async fn source(asked: Arc<Asked>) -> Source {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let handle = move |query: Bytes| async move { answer(&asked, &query) };
+        tokio::spawn(async move {
+            axum::serve(listener, Router::new().fallback(handle))
+                .await
+                .unwrap();
+        });
+        let mut settings = DeclaredSource::plain("default", &url).settings;
+        (settings.concurrency, settings.timeout) = (2, AT_LAST * 2);
+        Source::new(settings).unwrap()
+    }
+
+    /// Told to hedge at full budget, long ago.
+    fn remembered() -> Memory {
+        let hedging =
+            json!({ "delayMs": 500.0, "minRemainingMs": 150.0, "percent": 10.0, "minPerSecond": 0.0 });
+        serde_json::from_value(json!({
+            "written": 1, "revision": 7, "orders": { "hedging": hedging, "reason": "Tuned" }, "phase": { "Full": { "since": 1 } },
+        }))
+        .unwrap()
+    }
+
+    #[tokio::test]
+    async fn signals_are_read_and_turn_hedging_off_while_latency_is_not_answered() {
+        let asked = Arc::<Asked>::default();
+        let source = Arc::new(source(Arc::clone(&asked)).await);
+        let mut spec = written_spec();
+        spec["saturationInterval"] = json!("1s");
+        let (index, queue) = (Index::default(), WriteQueue::new(WriteRate::default()));
+        index.follow(&policy(), follow(&spec), |_| {
+            vec![("kb-hedging".to_owned(), remembered())]
+        });
+        let heartbeats = Heartbeats::default();
+        for kind in ReadingKind::ALL {
+            let sampler = Sampler {
+                source: Arc::clone(&source),
+                kind,
+                phase: Duration::ZERO,
+                index: index.clone(),
+                queue: queue.clone(),
+                wake: Arc::default(),
+                metrics: Metrics::new(index.clone(), queue.clone()),
+                heartbeat: heartbeats.of(kind.as_str()),
+                on_state: Arc::new(|_, _| {}),
+            };
+            tokio::spawn(sampler.run());
+        }
+        let work = timeout(AT_LAST, queue.pop()).await.expect("hedging goes off");
+        let off = Work {
+            policy: policy(),
+            lane: Lane::Safe,
+        };
+        assert_eq!(work, off);
+        let decided = index.decide(&policy(), words::now()).unwrap();
+        assert_eq!(decided.targets[0].0.reason, Reason::Saturated);
+        eventually("the signals are read again", AT_LAST, async || {
+            anyhow::ensure!(asked.signals.load(Ordering::SeqCst) >= 4);
+            Ok(())
+        })
+        .await
+        .unwrap();
+        assert_eq!(
+            asked.latency.load(Ordering::SeqCst),
+            1,
+            "and latency is still waited for"
+        );
+    }
+}

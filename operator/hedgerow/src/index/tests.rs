@@ -299,7 +299,7 @@ fn an_edit_of_a_limit_is_a_revision() {
 /// 10 % at full budget; the first step of the ramp is a quarter of it.
 #[test]
 fn clients_of_an_added_config_map_come_on_through_the_ramp() {
-    let percent = |index: &Index, second| decided(index, at(second)).orders.hedging.unwrap().percent;
+    let percent = |index: &Index, second| percent_of(&decided(index, at(second)));
     let added = json!([
         written_spec()["publish"][0],
         { "configMap": "kb-other", "key": "shard-read.json", "targets": [{ "name": "shard-read" }] },
@@ -308,13 +308,13 @@ fn clients_of_an_added_config_map_come_on_through_the_ramp() {
     spec["publish"] = added;
     let index = tuned();
     index.follow(&policy(), follow(&spec), unknown);
-    assert_eq!(percent(&index, 601), 2.5);
+    assert_eq!(percent(&index, 601), Some(2.5));
     index.follow(&policy(), follow(&spec), unknown);
-    assert_eq!(percent(&index, 602), 2.5, "once");
+    assert_eq!(percent(&index, 602), Some(2.5), "once");
     // One less is nobody new.
     let index = tuned();
     index.follow(&policy(), follow(&written_spec()), unknown);
-    assert_eq!(percent(&index, 601), 10.0);
+    assert_eq!(percent(&index, 601), Some(10.0));
 }
 
 /// It was named while no operator ran, or another ConfigMap of that name stood in its way: it shows when it is written.
@@ -327,7 +327,7 @@ fn clients_of_a_config_map_that_is_written_later_come_on_through_the_ramp() {
     ]);
     let (_, index) = restarted(&spec);
     sample(&index, at(611), |now| read(now, 3.0));
-    let percent = |second| handed(&index, at(second)).orders.hedging.unwrap().percent;
+    let percent = |second| percent_of(&handed(&index, at(second)));
     let written = |other: Written, second| {
         let mut both = outcome(Written::Published);
         both.written.insert("kb-other".to_owned(), other);
@@ -337,12 +337,12 @@ fn clients_of_a_config_map_that_is_written_later_come_on_through_the_ramp() {
         reason: "NameConflict",
         message: "it is another's".to_owned(),
     };
-    assert_eq!(percent(611), 10.0);
+    assert_eq!(percent(611), Some(10.0));
     written(conflict(), 611);
-    assert_eq!(percent(612), 10.0, "a restart changes nothing by itself");
+    assert_eq!(percent(612), Some(10.0), "a restart changes nothing by itself");
     written(Written::Published, 612);
     assert_eq!(sample(&index, at(615), |now| read(now, 3.0)), [Some(Lane::Safe)]);
-    assert_eq!(percent(615), 2.5);
+    assert_eq!(percent(615), Some(2.5));
 }
 
 #[test]
@@ -471,14 +471,16 @@ fn renewals_are_told_when_their_time_has_come() {
     assert!(index.renewals(at(100)).is_empty());
 }
 
+/// Hedges per 100 calls; `None` when off.
+fn percent_of(decision: &Decision) -> Option<f64> {
+    decision.orders.hedging.map(|hedging| hedging.percent)
+}
+
 /// The share of the budget, and whether anything is to be written, at each of the seconds.
 fn percents(index: &Index, seconds: impl IntoIterator<Item = i64>) -> Vec<Option<f64>> {
     let percent = |second| {
         sample(index, at(second), |now| read(now, 3.0));
-        handed(index, at(second))
-            .orders
-            .hedging
-            .map(|hedging| hedging.percent)
+        percent_of(&handed(index, at(second)))
     };
     seconds.into_iter().map(percent).collect()
 }
@@ -597,6 +599,27 @@ fn a_renewal_that_failed_is_still_due() {
     );
     index.set_outcome(&policy(), renewed_at(at(200)), at(101));
     assert!(!index.renewal_due(&policy(), at(102)));
+}
+
+/// The first publication after a restart finds out, and renews nothing: so the clients are not told to hedge in full again.
+#[test]
+fn documents_that_expired_while_no_operator_ran_come_back_through_the_ramp() {
+    let (_, index) = restarted(&written_spec());
+    sample(&index, at(5000), |now| read(now, 3.0));
+    assert_eq!(handed(&index, at(5000)).reason, Reason::Tuned);
+    assert!(
+        !index.renewal_due(&policy(), at(5000)),
+        "or they would be prolonged"
+    );
+    let found = Outcome {
+        valid_until: Some(at(4200)),
+        again_at: Some(at(1800)),
+        ..outcome(Written::Published)
+    };
+    index.set_outcome(&policy(), found, at(5000));
+    assert!(index.renewal_due(&policy(), at(5001)));
+    let off = handed(&index, at(5001));
+    assert_eq!((off.orders.hedging, off.reason), (None, Reason::CoolingDown));
 }
 
 /// The API server, or the operator, was away for longer than the documents held: to clients that was an off.
