@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hedgerow_signals::TargetReadings;
+use hedgerow_signals::{ReadingKind, TargetReadings};
 use hedgerow_tuner::{
-    Histogram, Latency, Signal, SignalValue, Timestamp, Unknown, UnknownReason, WindowReading,
+    Histogram, Latency, Memory, Signal, SignalValue, Timestamp, Unknown, UnknownReason, WindowReading,
 };
 use serde_json::{Value, json};
 
-use crate::cluster::PolicyKey;
+use crate::cluster::{Lane, PolicyKey};
 use crate::compile::compile;
-use crate::index::{Follow, Index};
+use crate::index::{Due, Follow, Index};
 use crate::settings::DeclaredSource;
 
 /// A spec that is tuned to 500 ms by [`read`].
@@ -45,10 +45,15 @@ pub(crate) fn follow(written: &Value) -> Follow {
     }
 }
 
+/// Nothing is remembered of any target.
+pub(crate) fn unknown(_target: &str) -> Vec<(String, Memory)> {
+    Vec::new()
+}
+
 /// An index that follows [`policy`] from now on.
 pub(crate) fn index() -> Index {
     let index = Index::default();
-    index.follow(&policy(), follow(&written_spec()), |_| None);
+    index.follow(&policy(), follow(&written_spec()), unknown);
     index
 }
 
@@ -83,6 +88,37 @@ pub(crate) fn read(at: Timestamp, queue: f64) -> TargetReadings {
         }],
         scrape_interval: Some(Duration::from_secs(5)),
     }
+}
+
+/// Everything of either kind that is due, the signals first, read as `readings` says and decided; the lanes in which it must be written.
+pub(crate) fn sample(
+    index: &Index,
+    now: Timestamp,
+    readings: impl Fn(Timestamp) -> TargetReadings,
+) -> Vec<Option<Lane>> {
+    let kinds = ReadingKind::ALL.into_iter().rev();
+    kinds
+        .flat_map(|kind| sample_kind(index, kind, now, &readings))
+        .collect()
+}
+
+/// The same of one kind.
+pub(crate) fn sample_kind(
+    index: &Index,
+    kind: ReadingKind,
+    now: Timestamp,
+    readings: impl Fn(Timestamp) -> TargetReadings,
+) -> Vec<Option<Lane>> {
+    let (due, _) = index.due("default", kind, Duration::ZERO, now);
+    let answer = |due: &Due| {
+        let mut all = readings(now);
+        all.latency = all.latency.filter(|_| due.query.latency.is_some());
+        if due.query.signals.is_empty() {
+            all.signals.clear();
+        }
+        all
+    };
+    due.iter().map(|due| index.take(due, answer(due), now)).collect()
 }
 
 /// The source gave no answer.

@@ -6,13 +6,14 @@
 
 mod change;
 mod entry;
+mod outage;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hedgerow_api::HedgePolicySpec;
-use hedgerow_signals::{TargetQuery, TargetReadings};
+use hedgerow_signals::{ReadingKind, TargetQuery, TargetReadings};
 use hedgerow_tuner::{Decision, Memory, Readings, Rules, Stop, Timestamp, Unknown};
 
 use crate::cluster::{Lane, PolicyKey};
@@ -20,6 +21,7 @@ use crate::compile::Compiled;
 use crate::status::{Refusal, Written};
 
 use entry::Entry;
+use outage::Outage;
 
 /// What is known of each policy that is followed. Cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -30,8 +32,8 @@ pub struct Index {
 #[derive(Debug, Default)]
 struct Inner {
     policies: BTreeMap<PolicyKey, Entry>,
-    /// The sources that fail for all their targets.
-    failing: BTreeMap<String, Unknown>,
+    /// By source, whether it fails for all its targets.
+    outages: BTreeMap<String, Outage>,
 }
 
 /// A policy as it shall be followed.
@@ -65,7 +67,9 @@ pub struct Due {
     pub key: TargetKey,
     /// Where it is read.
     pub source: String,
-    /// What is due of it; empty when only time has passed.
+    /// The kind of reading.
+    pub kind: ReadingKind,
+    /// What of one kind is due of it; empty when only time has passed.
     pub query: TargetQuery,
     /// Since when it is due; `None` for a target that was not read before.
     pub at: Option<Timestamp>,
@@ -110,8 +114,8 @@ pub struct Decided {
 const SPREAD: Duration = Duration::from_secs(10);
 
 impl Index {
-    /// Follows a policy from now on as `follow` says. `recall` tells what is remembered of a target from before.
-    pub fn follow(&self, key: &PolicyKey, follow: Follow, recall: impl Fn(&str) -> Option<Memory>) {
+    /// Follows a policy from now on as `follow` says. `recall` tells what each ConfigMap remembers of a target from before.
+    pub fn follow(&self, key: &PolicyKey, follow: Follow, recall: impl Fn(&str) -> Vec<(String, Memory)>) {
         let mut inner = self.inner();
         let before = inner
             .policies
@@ -132,8 +136,14 @@ impl Index {
         *self.inner() = Inner::default();
     }
 
-    /// The targets of `source` of which something is due, and when the next will be.
-    pub fn due(&self, source: &str, phase: Duration, now: Timestamp) -> (Vec<Due>, Option<Timestamp>) {
+    /// The targets of `source` of which a reading of that kind is due, and when the next will be.
+    pub fn due(
+        &self,
+        source: &str,
+        kind: ReadingKind,
+        phase: Duration,
+        now: Timestamp,
+    ) -> (Vec<Due>, Option<Timestamp>) {
         let mut inner = self.inner();
         let mut due = Vec::new();
         let mut next: Option<Timestamp> = None;
@@ -141,7 +151,7 @@ impl Index {
             if entry.follow.compiled.source != source || entry.follow.refusal.is_some() {
                 continue;
             }
-            for (target, query, at) in entry.due(phase, now) {
+            for (target, query, at) in entry.due(kind, phase, now) {
                 let key = TargetKey {
                     policy: key.clone(),
                     target,
@@ -149,11 +159,12 @@ impl Index {
                 due.push(Due {
                     key,
                     source: source.to_owned(),
+                    kind,
                     query,
                     at,
                 });
             }
-            next = [next, entry.next_due()].into_iter().flatten().min();
+            next = [next, entry.next_due(kind)].into_iter().flatten().min();
         }
         (due, next)
     }
@@ -167,11 +178,11 @@ impl Index {
             .get_mut(&due.key.policy)
             // Of another source nobody asked.
             .filter(|entry| entry.follow.compiled.source == due.source)?
-            .take(&due.key.target, &due.query, readings, grace, now)
+            .take(due, readings, grace, now)
     }
 
     /// Decides every target of a policy now, to be written. `None` while a target that is remembered from before a restart
-    /// waits for its first reading, and for a policy that is not followed.
+    /// waits for its first readings and nothing turns hedging off, and for a policy that is not followed.
     pub fn decide(&self, key: &PolicyKey, now: Timestamp) -> Option<Decided> {
         let mut inner = self.inner();
         let grace = inner.grace(key);
@@ -222,15 +233,12 @@ impl Index {
             .is_some_and(|entry| entry.renewal_due(now))
     }
 
-    /// Notes whether a source fails for all its targets. The policies that this concerns, if it is news.
-    pub fn set_failing(&self, source: &str, failing: Option<Unknown>) -> BTreeSet<PolicyKey> {
+    /// Notes whether a source fails for all its targets. The policies that people are to be told this of, if it is news:
+    /// a source that falters for a moment is none.
+    pub fn set_failing(&self, source: &str, failing: Option<Unknown>, now: Timestamp) -> BTreeSet<PolicyKey> {
         let mut inner = self.inner();
-        let is = failing.is_some();
-        let was = match failing {
-            Some(why) => inner.failing.insert(source.to_owned(), why).is_some(),
-            None => inner.failing.remove(source).is_some(),
-        };
-        if was == is {
+        let outage = inner.outages.entry(source.to_owned()).or_default();
+        if !outage.note(failing, now) {
             return BTreeSet::new();
         }
         let concerned = inner
@@ -240,9 +248,9 @@ impl Index {
         concerned.map(|(key, _)| key.clone()).collect()
     }
 
-    /// Why the source fails for all its targets.
+    /// Why the source fails for all its targets, as people are told.
     pub fn failing(&self, source: &str) -> Option<Unknown> {
-        self.inner().failing.get(source).cloned()
+        self.inner().outages.get(source)?.told().cloned()
     }
 
     /// Every policy with its targets as they stand.
@@ -270,7 +278,8 @@ impl Inner {
     /// over some time, and not all in one moment.
     fn grace(&self, key: &PolicyKey) -> Duration {
         let source = self.policies.get(key).map(|entry| &entry.follow.compiled.source);
-        if source.is_some_and(|source| self.failing.contains_key(source)) {
+        let outage = source.and_then(|source| self.outages.get(source));
+        if outage.is_some_and(Outage::fails) {
             SPREAD.mul_f64(hedgerow_config::fraction_of(key))
         } else {
             Duration::ZERO

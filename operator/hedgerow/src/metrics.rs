@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use hedgerow_signals::{SourceStats, TargetReadings};
+use hedgerow_signals::{ReadingKind, SourceStats, TargetReadings};
 use hedgerow_tuner::{Reason, Unknown};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -30,8 +30,8 @@ pub struct Metrics {
 struct Inner {
     registry: Registry,
     leader: Gauge,
-    reads: Family<SourceLabel, Histogram, fn() -> Histogram>,
-    lateness: Family<SourceLabel, Histogram, fn() -> Histogram>,
+    reads: Family<RoundLabels, Histogram, fn() -> Histogram>,
+    lateness: Family<RoundLabels, Histogram, fn() -> Histogram>,
     readings: Family<ReadingLabels, Counter>,
     failing: Family<SourceLabel, Gauge>,
     skew: Family<SourceLabel, Gauge<f64, AtomicU64>>,
@@ -44,6 +44,12 @@ struct Inner {
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct SourceLabel {
     source: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RoundLabels {
+    source: String,
+    kind: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -107,7 +113,7 @@ impl Metrics {
         );
         registry.register_with_unit(
             "source_read_duration",
-            "How long it took to read everything that was due of a source",
+            "How long it took to take the readings of one kind that were due of a source",
             Unit::Seconds,
             inner.reads.clone(),
         );
@@ -174,37 +180,37 @@ impl Metrics {
         self.inner.leader.set(leads.into());
     }
 
-    /// Everything that was due of a source was read.
-    pub(crate) fn read(&self, source: &str, took: Duration) {
+    /// The readings of one kind that were due of a source were taken.
+    pub(crate) fn read(&self, source: &str, kind: ReadingKind, took: Duration) {
         self.inner
             .reads
-            .get_or_create(&label(source))
+            .get_or_create(&round(source, kind))
             .observe(took.as_secs_f64());
     }
 
     /// A target was decided this long after its due time.
-    pub(crate) fn lateness(&self, source: &str, late: Duration) {
+    pub(crate) fn lateness(&self, source: &str, kind: ReadingKind, late: Duration) {
         self.inner
             .lateness
-            .get_or_create(&label(source))
+            .get_or_create(&round(source, kind))
             .observe(late.as_secs_f64());
     }
 
     /// What was read of one target.
     pub(crate) fn readings(&self, source: &str, readings: &TargetReadings) {
-        let count = |kind, outcome: Option<&Unknown>| {
+        let count = |kind: ReadingKind, outcome: Option<&Unknown>| {
             let labels = ReadingLabels {
                 source: source.to_owned(),
-                kind,
+                kind: kind.as_str(),
                 outcome: outcome.map_or("Fresh", |why| why.reason.as_str()),
             };
             self.inner.readings.get_or_create(&labels).inc();
         };
         if let Some(latency) = &readings.latency {
-            count("latency", latency.windows.as_ref().err());
+            count(ReadingKind::Latency, latency.windows.as_ref().err());
         }
         for signal in &readings.signals {
-            count("saturation", signal.value.as_ref().err());
+            count(ReadingKind::Saturation, signal.value.as_ref().err());
         }
     }
 
@@ -250,6 +256,13 @@ impl Metrics {
     }
 }
 
+fn round(source: &str, kind: ReadingKind) -> RoundLabels {
+    RoundLabels {
+        source: source.to_owned(),
+        kind: kind.as_str(),
+    }
+}
+
 fn label(source: &str) -> SourceLabel {
     SourceLabel {
         source: source.to_owned(),
@@ -268,16 +281,22 @@ fn waiting(queue: &WriteQueue) -> impl Iterator<Item = (&'static str, i64)> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::cluster::WriteRate;
-    use crate::fixtures::{at, index, policy, read};
+    use crate::fixtures::{at, index, policy, read, sample};
+    use crate::index::Outcome;
+    use crate::status::Written;
 
     fn told() -> (Index, Metrics) {
         let index = index();
-        let (due, _) = index.due("default", Duration::ZERO, at(0));
-        index.take(&due[0], read(at(0), 3.0), at(0));
+        index.decide(&policy(), at(0));
+        let written = [("kb-hedging".to_owned(), Written::Published)];
+        let outcome = Outcome {
+            written: written.into(),
+            ..Outcome::default()
+        };
+        index.set_outcome(&policy(), outcome, at(0));
+        sample(&index, at(1), |now| read(now, 3.0));
         let metrics = Metrics::new(index.clone(), WriteQueue::new(WriteRate::default()));
         (index, metrics)
     }

@@ -104,7 +104,7 @@ impl Reconciler {
     fn follow(&self, key: &PolicyKey, follow: Follow) {
         let uid = follow.uid.clone();
         self.index
-            .follow(key, follow, |target| self.cluster.outputs.memory(&uid, target));
+            .follow(key, follow, |target| self.cluster.outputs.memories(&uid, target));
         self.wake.notify_waiters();
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::ReadingKind;
 use crate::failure::Failure;
 
 /// The wait after the first failure.
@@ -9,6 +10,34 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 
 /// The longest wait that we choose ourselves: well under the time for which a signal may be unknown.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+/// The waits of one source. Each kind of reading has its own: heavy latency queries that run into their deadline are no
+/// reason not to read the signals, which then would open every switch. What the source itself asks for holds for both.
+#[derive(Debug, Default)]
+pub(crate) struct Backoffs {
+    latency: Backoff,
+    saturation: Backoff,
+}
+
+impl Backoffs {
+    /// That of one kind of reading.
+    pub(crate) fn of(&mut self, kind: ReadingKind) -> &mut Backoff {
+        match kind {
+            ReadingKind::Latency => &mut self.latency,
+            ReadingKind::Saturation => &mut self.saturation,
+        }
+    }
+
+    /// The failure for which readings of that kind still wait.
+    pub(crate) fn waiting(&self, kind: ReadingKind, now: Instant) -> Option<Failure> {
+        let (own, other) = match kind {
+            ReadingKind::Latency => (&self.latency, &self.saturation),
+            ReadingKind::Saturation => (&self.saturation, &self.latency),
+        };
+        let asked_to = |failure: &Failure| failure.retry_after.is_some();
+        own.waiting(now).or_else(|| other.waiting(now).filter(asked_to))
+    }
+}
 
 /// The state of a source that fails.
 #[derive(Debug, Default)]
@@ -76,6 +105,23 @@ mod tests {
         }
         backoff.answered();
         assert!(backoff.waiting(now).is_none());
+    }
+
+    #[test]
+    fn latency_that_fails_does_not_hold_the_signals_back_unless_the_source_asks_for_it() {
+        let now = Instant::now();
+        let mut backoffs = Backoffs::default();
+        backoffs.of(ReadingKind::Latency).failed(failure(None), now, 1.0);
+        assert!(backoffs.waiting(ReadingKind::Latency, now).is_some());
+        assert!(backoffs.waiting(ReadingKind::Saturation, now).is_none());
+
+        backoffs
+            .of(ReadingKind::Latency)
+            .failed(failure(Some(45)), now, 0.0);
+        backoffs.of(ReadingKind::Saturation).answered();
+        assert!(backoffs.waiting(ReadingKind::Saturation, now).is_some());
+        backoffs.of(ReadingKind::Latency).answered();
+        assert!(backoffs.waiting(ReadingKind::Saturation, now).is_none());
     }
 
     #[test]

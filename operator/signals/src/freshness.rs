@@ -26,9 +26,27 @@ pub(crate) fn scrape_interval(group: &Group) -> Option<Duration> {
     let per =
         |over: Duration, samples: f64| (samples.is_finite() && samples >= 2.0).then(|| over.div_f64(samples));
     match short {
-        Some(short) if long < 2.5 * short => per(SHORT_COUNT, short),
+        Some(short) if is_young(group) => per(SHORT_COUNT, short),
         _ => per(LONG_COUNT, long),
     }
+}
+
+/// Whether the series is so young that its scrape interval comes from the short count. Until it fills that, the interval
+/// is measured too long.
+pub(crate) fn is_young(group: &Group) -> bool {
+    let counts = (group.number(Part::ScrapesLong), group.number(Part::ScrapesShort));
+    matches!(counts, (Some(long), Some(short)) if long < 2.5 * short)
+}
+
+/// Whether the series is still scraped: its newest sample is at most two scrapes old. Of one that is not, fewer and fewer
+/// samples are counted, as if it were scraped ever less often; so a scrape is measured here up to the newest sample.
+pub(crate) fn is_scraped(group: &Group) -> bool {
+    let (Some(newest), Some(interval)) = (group.point(Part::Newest), scrape_interval(group)) else {
+        return false;
+    };
+    let counted = if is_young(group) { SHORT_COUNT } else { LONG_COUNT }.as_secs_f64();
+    let age = newest.time - newest.value;
+    age <= 2.0 * interval.as_secs_f64() * (1.0 - age / counted)
 }
 
 /// How old a sample may be, the source's offset included.

@@ -21,6 +21,7 @@ mod intervals;
 mod latency;
 mod layout;
 mod measure;
+mod permits;
 mod plan;
 mod presence;
 mod promql;
@@ -33,8 +34,8 @@ mod source;
 mod stats;
 
 pub use query::{
-    Counter, LatencyQuery, Operator, Requirement, Selector, SignalKind, SignalQuery, TargetQuery, Unit,
-    Witness,
+    Counter, LatencyQuery, Operator, ReadingKind, Requirement, Selector, SignalKind, SignalQuery,
+    TargetQuery, Unit, Witness,
 };
 pub use settings::{Authentication, SourceSettings};
 pub use source::{Source, SourceError, TargetReadings};

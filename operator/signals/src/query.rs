@@ -3,6 +3,28 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// The two kinds of reading. They are asked for apart: how long the one takes never delays the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ReadingKind {
+    /// How long calls take: heavy queries, and nothing that hurts when it is a minute late.
+    Latency,
+    /// The saturation signals: light queries, and the switch waits for them.
+    Saturation,
+}
+
+impl ReadingKind {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Latency, Self::Saturation];
+
+    /// Its name as a metric label.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Latency => "latency",
+            Self::Saturation => "saturation",
+        }
+    }
+}
+
 /// What is to be read for one target.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TargetQuery {
@@ -12,6 +34,31 @@ pub struct TargetQuery {
     pub latency: Option<LatencyQuery>,
     /// The saturation signals to read now, if they are due.
     pub signals: Vec<SignalQuery>,
+}
+
+impl TargetQuery {
+    /// Whether it asks for a reading of that kind.
+    pub const fn asks(&self, kind: ReadingKind) -> bool {
+        match kind {
+            ReadingKind::Latency => self.latency.is_some(),
+            ReadingKind::Saturation => !self.signals.is_empty(),
+        }
+    }
+
+    /// This, without readings of the other kind.
+    pub fn only(&self, kind: ReadingKind) -> Self {
+        let latency = self.latency.clone();
+        let signals = self.signals.clone();
+        Self {
+            enforced: self.enforced.clone(),
+            latency: latency.filter(|_| kind == ReadingKind::Latency),
+            signals: if kind == ReadingKind::Saturation {
+                signals
+            } else {
+                Vec::new()
+            },
+        }
+    }
 }
 
 /// A latency histogram to read.

@@ -8,6 +8,7 @@ use hedgerow_tuner::{Unknown, UnknownReason};
 use prometheus_http_query::Client;
 use tokio::time::Instant;
 
+use crate::ReadingKind;
 use crate::alerts::Rules;
 use crate::answer::{self, Answer};
 use crate::clauses;
@@ -24,6 +25,7 @@ const NAMES_PER_REQUEST: usize = 50;
 /// One round of requests.
 pub(crate) struct Round<'a> {
     source: &'a Source,
+    kind: ReadingKind,
     client: Client,
     /// When queries are evaluated, in milliseconds on the server's clock; its now when unset.
     at_ms: Option<i64>,
@@ -40,13 +42,19 @@ pub(crate) struct Outcome {
 }
 
 impl<'a> Round<'a> {
-    pub(crate) fn new(source: &'a Source, client: Client, at_ms: Option<i64>) -> Self {
+    pub(crate) fn new(source: &'a Source, kind: ReadingKind, client: Client, at_ms: Option<i64>) -> Self {
         Self {
             source,
+            kind,
             client,
             at_ms,
             outcome: Mutex::default(),
         }
+    }
+
+    /// The kind of reading that it is for.
+    pub(crate) const fn kind(&self) -> ReadingKind {
+        self.kind
     }
 
     /// What the round says about the source.
@@ -83,7 +91,7 @@ impl<'a> Round<'a> {
     pub(crate) async fn alerts(&self, names: BTreeSet<&str>) -> Result<Rules, Failure> {
         let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
         let requests = names.chunks(NAMES_PER_REQUEST).map(|names| async {
-            let Ok(_permit) = self.source.permits.acquire().await else {
+            let Ok(_permit) = self.source.permits.acquire(self.kind).await else {
                 return Err(closed());
             };
             let deadline = Instant::now() + self.source.settings.timeout;
@@ -98,7 +106,7 @@ impl<'a> Round<'a> {
     }
 
     async fn ask_batch(&self, batch: Batch) -> Vec<(Ask, Result<Group, Unknown>)> {
-        let Ok(_permit) = self.source.permits.acquire().await else {
+        let Ok(_permit) = self.source.permits.acquire(self.kind).await else {
             return self.failed(&batch, &closed());
         };
         // The wait for other requests does not count; halves share what is left of the deadline.

@@ -21,7 +21,7 @@ pub struct SourceSettings {
     pub offset: Duration,
     /// The label that tells the members of an HA pair apart; one of them is read.
     pub replica_label: Option<String>,
-    /// Requests in flight at once.
+    /// Requests in flight at once; from 2 up, one of them is kept for saturation signals.
     pub concurrency: usize,
     /// How long one request may take.
     pub timeout: Duration,

@@ -5,25 +5,25 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hedgerow_tuner::{Latency, Signal, Unknown};
-use tokio::sync::Semaphore;
 
 use crate::alerts::Rules;
-use crate::backoff::Backoff;
+use crate::backoff::Backoffs;
 use crate::clock::{Moment, Skew};
 use crate::culprits::Culprits;
 use crate::failure::Failure;
 use crate::http::{Http, now_ms};
 use crate::intervals::Intervals;
+use crate::permits::Permits;
 use crate::plan::{Ask, plan};
 use crate::question::{Answers, Question, SignalQuestions, State as Answered, TargetQuestions};
 use crate::round::Round;
-use crate::{SourceSettings, SourceStats, TargetQuery, clauses, latency, promql, signal};
+use crate::{ReadingKind, SourceSettings, SourceStats, TargetQuery, clauses, latency, promql, signal};
 
 /// One Prometheus-compatible endpoint: one pooled client, one concurrency limit.
 #[derive(Debug)]
 pub struct Source {
     pub(crate) settings: SourceSettings,
-    pub(crate) permits: Semaphore,
+    pub(crate) permits: Permits,
     http: Http,
     state: Mutex<State>,
 }
@@ -35,7 +35,8 @@ pub(crate) struct State {
     pub(crate) culprits: Culprits,
     pub(crate) intervals: Intervals,
     pub(crate) skew: Skew,
-    backoff: Backoff,
+    backoffs: Backoffs,
+    /// The failure since which nothing was answered.
     failing: Option<Failure>,
 }
 
@@ -80,7 +81,7 @@ impl Source {
     pub fn new(settings: SourceSettings) -> Result<Self, SourceError> {
         Ok(Self {
             http: Http::new(&settings)?,
-            permits: Semaphore::new(settings.concurrency.max(1)),
+            permits: Permits::new(settings.concurrency),
             state: Mutex::default(),
             settings,
         })
@@ -97,25 +98,31 @@ impl Source {
     /// lead to a second and third question (is there a witness; why is there nothing). While the source backs off nothing
     /// is sent and all is unknown.
     ///
+    /// Latency and the signals are best read apart, and may be at the same time: then slow or failing latency queries do
+    /// not delay the signals. What is read together counts as latency.
+    ///
     /// Times are on our clock, ages were measured on the server's.
     pub async fn read(&self, targets: &[TargetQuery]) -> Vec<TargetReadings> {
         let questions = self.questions(targets);
         if targets.is_empty() {
             return Vec::new();
         }
-        let waiting = self.state().backoff.waiting(Instant::now());
-        let client = match waiting {
-            Some(failure) => Err(failure),
-            None => self.http.client(&self.settings).await,
+        let kind = if targets.iter().any(|target| target.asks(ReadingKind::Latency)) {
+            ReadingKind::Latency
+        } else {
+            ReadingKind::Saturation
         };
-        let client = match client {
+        if let Some(failure) = self.waiting(kind) {
+            return self.nothing(targets, &failure);
+        }
+        let client = match self.http.client(&self.settings).await {
             Ok(client) => client,
             Err(failure) => {
                 self.state().failing = Some(failure.clone());
                 return self.nothing(targets, &failure);
             }
         };
-        let round = Round::new(self, client, self.evaluated_at());
+        let round = Round::new(self, kind, client, self.evaluated_at());
         let asked = questions.iter().flat_map(TargetQuestions::all).collect();
         let names: BTreeSet<&str> = questions.iter().flat_map(TargetQuestions::alerts).collect();
         let (mut answers, alerts) = tokio::join!(self.ask(&round, asked), round.alerts(names));
@@ -214,18 +221,31 @@ impl Source {
         answers
     }
 
+    /// The failure for which the source is left alone for now.
+    fn waiting(&self, kind: ReadingKind) -> Option<Failure> {
+        let mut state = self.state();
+        let failure = state.backoffs.waiting(kind, Instant::now())?;
+        // While the source itself asks to be left alone it answers nothing of either kind.
+        if state.failing.is_some() || failure.retry_after.is_some() {
+            state.failing = Some(failure.clone());
+        }
+        Some(failure)
+    }
+
     fn conclude(&self, round: Round<'_>) {
+        let kind = round.kind();
         let outcome = round.outcome();
         let mut state = self.state();
         match outcome.failure {
             // One slow query among many is no reason to leave the source alone; being asked to wait is.
             Some(failure) if !outcome.answered || failure.retry_after.is_some() => {
                 state.failing = (!outcome.answered).then(|| failure.clone());
-                state.backoff.failed(failure, Instant::now(), rand::random());
+                let backoff = state.backoffs.of(kind);
+                backoff.failed(failure, Instant::now(), rand::random());
             }
             _ if outcome.answered => {
                 state.failing = None;
-                state.backoff.answered();
+                state.backoffs.of(kind).answered();
             }
             _ => {}
         }

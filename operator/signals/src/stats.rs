@@ -22,7 +22,7 @@ pub struct SourceStats {
     pub infos: u64,
     /// How far the server's clock is ahead of ours (negative: behind), in milliseconds; `None` before it was measured.
     pub clock_skew_ms: Option<i64>,
-    /// The failure that concerns everything this source is asked; `None` while it answers anything.
+    /// The failure of everything that this source was asked since it last answered anything; `None` while it answers.
     pub failing: Option<Unknown>,
 }
 

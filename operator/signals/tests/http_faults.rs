@@ -439,6 +439,71 @@ async fn no_more_requests_are_in_flight_than_allowed() {
     assert_eq!(most.load(Ordering::SeqCst), 2);
 }
 
+/// Never answers about a histogram, and at once about everything else.
+async fn hangs_on_latency() -> Server {
+    Server::start(|asked| {
+        if asked.field("query").contains("_bucket") {
+            let never = futures::stream::pending::<Result<Bytes, std::io::Error>>();
+            return Body::from_stream(never).into_response();
+        }
+        every_app(asked)
+    })
+    .await
+}
+
+fn histograms(count: usize) -> Vec<TargetQuery> {
+    (0..count)
+        .map(|i| latency(&format!("h{i}_seconds"), &[]))
+        .collect()
+}
+
+#[tokio::test]
+async fn latency_that_hangs_does_not_delay_the_signals() {
+    let server = hangs_on_latency().await;
+    let mut narrow = settings(&server.url);
+    narrow.concurrency = 2;
+    let source = source_with(narrow);
+    let histograms = histograms(5);
+    let signals = async {
+        for _ in 0..5 {
+            let read = read_one(&source, gauge("depth", &[("app", "app-0")])).await;
+            assert_eq!(values(&read.signals[0]), [1.0]);
+        }
+    };
+    tokio::select! {
+        biased;
+        _ = source.read(&histograms) => panic!("the signals waited until latency was given up"),
+        () = signals => {}
+    }
+}
+
+#[tokio::test]
+async fn latency_that_was_given_up_does_not_hold_the_signals_back() {
+    let server = hangs_on_latency().await;
+    let mut impatient = settings(&server.url);
+    impatient.timeout = Duration::from_millis(200);
+    let source = source_with(impatient);
+    for readings in source.read(&histograms(5)).await {
+        assert_eq!(latency_reason(&readings).0, UnknownReason::Timeout);
+    }
+    assert!(source.stats().failing.is_some(), "nothing was answered yet");
+
+    // A gauge of a single series may take longer than that too, on a busy machine: once is enough.
+    let mut answered = false;
+    for _ in 0..50 {
+        let read = read_one(&source, gauge("depth", &[("app", "app-0")])).await;
+        answered = read.signals[0].value.is_ok();
+        if answered {
+            break;
+        }
+    }
+    assert!(answered);
+    assert_eq!(source.stats().failing, None);
+    let (_, message) = latency_reason(&source.read(&histograms(1)).await[0]);
+    assert!(message.contains("asked again in"), "{message}");
+    assert_eq!(source.stats().failing, None, "it answers the signals");
+}
+
 #[test]
 fn urls_that_cannot_be_used_are_refused_and_no_password_is_told() {
     let refused = |url: &str| match Source::new(settings(url)) {

@@ -6,11 +6,11 @@ use crate::delay::{place, rounded_up};
 use crate::effect::effect;
 use crate::fitness::{note_latency, unfit};
 use crate::latency::{self, Estimate};
-use crate::memory::Memory;
+use crate::memory::{Limits, Memory};
 use crate::saturation::Saturation;
 use crate::switch::{Inputs, Phase};
 use crate::told::Told;
-use crate::{Decision, Hedging, LimitedBy, Mode, Orders, Readings, Reason, Rules, Timestamp};
+use crate::{Decision, Hedging, LimitedBy, Mode, Orders, Readings, Reason, Rules, Stop, Timestamp};
 
 /// Decides for one target.
 ///
@@ -88,7 +88,7 @@ fn run(
                 Reason::Tuned
             },
         },
-        _ if rules.mode == Mode::Observe && reason != Reason::Stopped => Orders {
+        _ if rules.mode == Mode::Observe && !is_forced(reason) => Orders {
             hedging: None,
             reason: Reason::Observing,
         },
@@ -145,8 +145,11 @@ fn after_observing(mode: Mode, phase: Phase, memory: &mut Memory, now: Timestamp
 
 /// What turns hedging off whatever latency says, by precedence.
 fn halted(rules: &Rules, readings: &Readings, saturation: &Saturation) -> Option<Reason> {
-    if readings.stop.is_some() || rules.mode == Mode::Disabled {
+    let stop = readings.stop.as_ref().map(Stop::reason);
+    if stop == Some(Reason::Stopped) || rules.mode == Mode::Disabled {
         Some(Reason::Stopped)
+    } else if stop.is_some() {
+        stop
     } else if rules.fault().is_some() {
         Some(Reason::Invalid)
     } else if saturation.is_above() {
@@ -158,11 +161,19 @@ fn halted(rules: &Rules, readings: &Readings, saturation: &Saturation) -> Option
     }
 }
 
+/// Whether this turns hedging off whatever is read.
+const fn is_forced(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::Stopped | Reason::Invalid | Reason::SourceNotAvailable
+    )
+}
+
 /// The decision's reason.
 fn reason(mode: Mode, blocker: Option<Reason>, phase: Phase, latency_known: bool) -> Reason {
     match (blocker, phase) {
         (Some(Reason::LatencyUnknown), phase) if phase.is_first() => Reason::WarmingUp,
-        (Some(reason @ (Reason::Stopped | Reason::Invalid | Reason::Saturated)), _) => reason,
+        (Some(reason), _) if is_forced(reason) || reason == Reason::Saturated => reason,
         (_, phase) if phase.is_saturated() => Reason::Saturated,
         (Some(reason), _) => reason,
         (None, Phase::Off { first: true, .. }) => Reason::WarmingUp,
@@ -251,10 +262,14 @@ fn note_orders(
     if estimate.is_some() && delay(orders.hedging) != delay(in_force(memory)) {
         memory.samples.covered_ms = 0;
     }
-    if memory.orders.as_ref() != Some(orders) {
+    let limits = Limits::told(rules, orders);
+    // A memory without limits is one of an earlier version, which is no change of what clients are told.
+    let same_limits = memory.limits.is_none_or(|told| told == limits);
+    if memory.orders.as_ref() != Some(orders) || !same_limits {
         memory.revision = memory.revision.saturating_add(1);
         memory.orders = Some(orders.clone());
     }
+    memory.limits = Some(limits);
     let longest = rules
         .windows
         .max_window

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::delay::Latch;
 use crate::history::History;
 use crate::switch::Phase;
-use crate::{Orders, Timestamp};
+use crate::{Orders, Rules, Timestamp};
 
 /// What must outlive a restart, for one target. Opaque but for the fields here: written with the documents, read back at
 /// start, the newest per target wins. Fields that a later version adds are ignored; those that it misses are as never set.
@@ -24,6 +24,9 @@ pub struct Memory {
     /// What clients were told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) orders: Option<Orders>,
+    /// What clients were told beside that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) limits: Option<Limits>,
     /// The delays and budgets in force within `maxWindow`.
     #[serde(skip_serializing_if = "History::is_empty")]
     pub(crate) history: History,
@@ -56,6 +59,32 @@ pub struct Memory {
     /// The last fresh reading of each signal. In the process only: a restart counts from its first reading.
     #[serde(skip)]
     pub(crate) signals_seen: BTreeMap<String, Seen>,
+}
+
+/// What clients were told that the policy fixes whatever is decided: the rest of the content of a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Limits {
+    /// What one call may take in all, in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) deadline_us: Option<u64>,
+    /// Attempts per call, the primary included.
+    pub(crate) max_attempts: u8,
+    /// Hedges in flight per client process; told only while hedging.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) max_concurrent: Option<u32>,
+}
+
+impl Limits {
+    /// The limits that clients are told with `orders`.
+    pub(crate) fn told(rules: &Rules, orders: &Orders) -> Self {
+        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        Self {
+            deadline_us: rules.deadline.map(micros),
+            max_attempts: rules.budget.max_attempts,
+            max_concurrent: orders.hedging.map(|_| rules.budget.max_concurrent),
+        }
+    }
 }
 
 /// Latency is unknown.
@@ -125,9 +154,21 @@ impl Memory {
         }
     }
 
+    /// Notes that clients join that were told nothing of this target until now: for them hedging comes on, and like every
+    /// return it goes through the ramp. A client's own bucket starts empty, but what the ramp spares is the servers, and
+    /// nobody knows what share of the calls is theirs. The others go back with them: all are told the same.
+    pub fn others_joined(&mut self, now: Timestamp) {
+        self.phase = self.phase.map(|phase| match phase {
+            on if on.share() > Phase::restarted(now).share() => Phase::restarted(now),
+            off_or_at_the_first_step => off_or_at_the_first_step,
+        });
+    }
+
     /// This, without what readings alone move.
     fn states(&self) -> Self {
         Self {
+            // Another limit is another revision.
+            limits: None,
             written: Timestamp::default(),
             samples: Samples::default(),
             signals_seen: BTreeMap::new(),

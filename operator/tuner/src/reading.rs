@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::{Histogram, Timestamp, UnknownReason};
+use crate::{Histogram, Reason, Timestamp, UnknownReason};
 
 /// Everything one target is decided on.
 ///
@@ -11,7 +11,7 @@ use crate::{Histogram, Timestamp, UnknownReason};
 /// readings changes nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Readings {
-    /// A person stopped this target.
+    /// What turns this target off whatever is read.
     pub stop: Option<Stop>,
     /// The last latency reading; `None` before the first.
     pub latency: Option<Latency>,
@@ -19,11 +19,24 @@ pub struct Readings {
     pub signals: Vec<Option<Signal>>,
 }
 
-/// A stop by a person.
+/// What turns a target off whatever is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stop {
-    /// What stopped it (`ConfigMap helpdesk/hedgerow-off`), and the reason that the person gave.
+    /// `Stopped` by a person, `Invalid` or `SourceNotAvailable`; any other reason counts as `Stopped`.
+    pub reason: Reason,
+    /// For people: what stopped it (`ConfigMap helpdesk/hedgerow-off`) and the reason that the person gave, or what is wrong
+    /// and the remedy.
     pub message: String,
+}
+
+impl Stop {
+    /// The reason of a decision that it makes.
+    pub(crate) const fn reason(&self) -> Reason {
+        match self.reason {
+            reason @ (Reason::Invalid | Reason::SourceNotAvailable) => reason,
+            _ => Reason::Stopped,
+        }
+    }
 }
 
 /// A reading that is not a number, and why.

@@ -18,11 +18,7 @@ impl Told<'_> {
     /// The reason with its numbers: what is so, why, and what it waits for.
     pub(crate) fn message(&self, reason: Reason) -> String {
         match reason {
-            Reason::Stopped => match &self.readings.stop {
-                Some(stop) => stop.message.clone(),
-                None => "mode: Disabled".to_owned(),
-            },
-            Reason::Invalid => self.rules.fault().unwrap_or_default().to_owned(),
+            Reason::Stopped | Reason::Invalid | Reason::SourceNotAvailable => self.forced(reason).to_owned(),
             Reason::Saturated => self.saturation.told_saturated(),
             Reason::SaturationUnknown => self.saturation.told_unknown(self.now),
             Reason::AboveMax => {
@@ -42,6 +38,16 @@ impl Told<'_> {
             Reason::CoolingDown => self.cooling(),
             Reason::Held => format!("the delay is held: {}", self.latency()),
             _ => self.waiting().unwrap_or_else(|| self.latency()),
+        }
+    }
+
+    /// What turns hedging off whatever is read.
+    fn forced(&self, reason: Reason) -> &str {
+        let stop = self.readings.stop.as_ref();
+        match stop.filter(|stop| stop.reason() == reason) {
+            Some(stop) => &stop.message,
+            None if reason == Reason::Stopped => "mode: Disabled",
+            None => self.rules.fault().unwrap_or_default(),
         }
     }
 

@@ -48,9 +48,18 @@ impl Outputs {
 
     /// What the tuner remembers of a target of this policy: the newest, if several ConfigMaps carry it.
     pub fn memory(&self, policy_uid: &str, target: &str) -> Option<Memory> {
-        let records = self.written_for(policy_uid);
-        let memories = records.iter().filter_map(|record| record.memory.get(target));
-        memories.max_by_key(|memory| memory.written).cloned()
+        let memories = self.memories(policy_uid, target).into_iter();
+        memories
+            .map(|(_, memory)| memory)
+            .max_by_key(|memory| memory.written)
+    }
+
+    /// The same, with each ConfigMap that carries it.
+    pub fn memories(&self, policy_uid: &str, target: &str) -> Vec<(String, Memory)> {
+        let records = self.written_for(policy_uid).into_iter();
+        records
+            .filter_map(|record| Some((record.name.name.clone(), record.memory.get(target)?.clone())))
+            .collect()
     }
 
     /// This install's outputs whose policy is gone and that nothing collects: to be

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use futures::StreamExt;
 use hedgerow_api::names::{OFF_ANNOTATION, OFF_CONFIG_MAP};
-use hedgerow_tuner::Stop;
+use hedgerow_tuner::{Reason, Stop};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::watcher;
 use kube::{Api, Client};
@@ -72,7 +72,10 @@ fn said(what: String, reason: Option<&str>) -> Stop {
         }
         None => what,
     };
-    Stop { message }
+    Stop {
+        reason: Reason::Stopped,
+        message,
+    }
 }
 
 impl Cache for Stops {

@@ -1,14 +1,15 @@
 //! One policy in the index.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hedgerow_signals::{LatencyQuery, TargetQuery, TargetReadings};
-use hedgerow_tuner::{Decision, Memory, Readings, Rules, Stop, Timestamp, decide};
+use hedgerow_api::HedgePolicySpec;
+use hedgerow_signals::{LatencyQuery, ReadingKind, TargetQuery, TargetReadings};
+use hedgerow_tuner::{Decision, Memory, Readings, Reason, Rules, Stop, Timestamp, decide};
 
 use super::change::{lane, raises};
-use super::{Decided, Follow, Outcome, TargetView};
+use super::{Decided, Due, Follow, Outcome, TargetView};
 use crate::cluster::Lane;
 use crate::compile::Target;
 use crate::schedule;
@@ -29,13 +30,16 @@ struct State {
     decision: Option<Decision>,
     /// What the next latency reading shall cover.
     windows: Vec<Duration>,
-    /// When latency and the signals are due; `None`: at once.
-    latency_at: Option<Timestamp>,
-    signals_at: Option<Timestamp>,
-    /// Whether anything was read since the target was remembered or seen first.
-    was_read: bool,
+    /// When each kind of reading is due; at once where nothing is said.
+    due_at: BTreeMap<ReadingKind, Timestamp>,
+    /// The kinds of reading that were taken since the target was remembered or seen first.
+    was_read: BTreeSet<ReadingKind>,
     /// Whether it is remembered from before this process followed it.
     remembered: bool,
+    /// The ConfigMaps whose clients were told of it while the budget was no higher than now.
+    told_in: BTreeSet<String>,
+    /// Clients joined to whom it was not told before.
+    joined: bool,
     /// What was decided and remembered when documents were handed on last.
     handed: Option<(Decision, Memory)>,
     /// The revision that was written last, and when this process wrote it.
@@ -47,23 +51,27 @@ struct State {
 
 impl Entry {
     /// The entry of a policy. What `before` knew of targets that are read alike is kept.
-    pub(super) fn new(follow: Follow, before: Option<Self>, recall: impl Fn(&str) -> Option<Memory>) -> Self {
-        let (known, outcome, compiled) = match before {
-            Some(before) => (before.targets, before.outcome, Some(before.follow.compiled)),
+    pub(super) fn new(
+        follow: Follow,
+        before: Option<Self>,
+        recall: impl Fn(&str) -> Vec<(String, Memory)>,
+    ) -> Self {
+        let (mut known, outcome, old_follow) = match before {
+            Some(before) => (before.targets, before.outcome, Some(before.follow)),
             None => (BTreeMap::new(), Outcome::default(), None),
         };
-        let mut known = known;
-        let same_source = compiled
-            .as_ref()
-            .is_some_and(|compiled| compiled.source == follow.compiled.source);
+        let compiled = old_follow.as_ref().map(|old| &old.compiled);
+        let same_source = compiled.is_some_and(|compiled| compiled.source == follow.compiled.source);
         let targets = follow.compiled.targets.iter().map(|target| {
-            let old = compiled
-                .as_ref()
-                .and_then(|compiled| compiled.targets.iter().find(|old| old.name == target.name));
-            let state = match (known.remove(&target.name), old) {
+            let old = compiled.and_then(|old| old.targets.iter().find(|old| old.name == target.name));
+            let mut state = match (known.remove(&target.name), old) {
                 (Some(state), Some(old)) => state.follow(old, target, same_source),
                 _ => State::new(target, recall(&target.name)),
             };
+            if let Some(old) = &old_follow {
+                let outputs = |spec| outputs(spec, &target.name);
+                state.joined |= !outputs(&follow.spec).is_subset(&outputs(&old.spec));
+            }
             (target.name.clone(), state)
         });
         let targets = targets.collect();
@@ -74,77 +82,60 @@ impl Entry {
         }
     }
 
-    /// The targets of which something is due. What is due counts as asked for.
+    /// The targets of which a reading of that kind is due. What is due counts as asked for.
     pub(super) fn due(
         &mut self,
+        kind: ReadingKind,
         phase: Duration,
         now: Timestamp,
     ) -> Vec<(String, TargetQuery, Option<Timestamp>)> {
         let compiled = Arc::clone(&self.follow.compiled);
+        let period = match kind {
+            ReadingKind::Latency => compiled.interval,
+            ReadingKind::Saturation => compiled.saturation_interval,
+        };
+        // What lies more than a period ahead was planned before the clock was set back.
+        let is_due = |at: Option<Timestamp>| at.is_none_or(|at| at <= now || at > now.plus(period));
         let mut due = Vec::new();
         for target in &compiled.targets {
             let Some(state) = self.targets.get_mut(&target.name) else {
                 continue;
             };
-            // What lies more than a period ahead was planned before the clock was set back.
-            let is_due = |at: Option<Timestamp>, period: Duration| {
-                at.is_none_or(|at| at <= now || at > now.plus(period))
-            };
-            let latency = is_due(state.latency_at, compiled.interval);
-            let signals = is_due(state.signals_at, compiled.saturation_interval);
-            if !latency && !signals {
+            let at = state.due_at.get(&kind).copied();
+            if !is_due(at) {
                 continue;
             }
-            let at = [
-                state.latency_at.filter(|_| latency),
-                state.signals_at.filter(|_| signals),
-            ]
-            .into_iter()
-            .flatten()
-            .min();
-            let mut query = target.query.clone();
-            if latency {
-                state.latency_at = Some(schedule::next(now, compiled.interval, phase));
-                if let Some(query) = &mut query.latency {
-                    query.windows.clone_from(&state.windows);
-                }
-            } else {
-                query.latency = None;
-            }
-            if signals {
-                state.signals_at = Some(schedule::next(now, compiled.saturation_interval, phase));
-            } else {
-                query.signals.clear();
+            state.due_at.insert(kind, schedule::next(now, period, phase));
+            let mut query = target.query.only(kind);
+            if let Some(latency) = &mut query.latency {
+                latency.windows.clone_from(&state.windows);
             }
             due.push((target.name.clone(), query, at));
         }
         due
     }
 
-    /// When something is due next.
-    pub(super) fn next_due(&self) -> Option<Timestamp> {
-        self.targets
-            .values()
-            .flat_map(|state| [state.latency_at, state.signals_at])
-            .flatten()
-            .min()
+    /// When a reading of that kind is due next.
+    pub(super) fn next_due(&self, kind: ReadingKind) -> Option<Timestamp> {
+        let due_at = self.targets.values().filter_map(|state| state.due_at.get(&kind));
+        due_at.min().copied()
     }
 
-    /// Takes in what was read of a target by `query`, and decides.
+    /// Takes in what was read of a target that was due, and decides.
     pub(super) fn take(
         &mut self,
-        name: &str,
-        query: &TargetQuery,
+        due: &Due,
         read: TargetReadings,
         grace: Duration,
         now: Timestamp,
     ) -> Option<Lane> {
+        let (name, query) = (&due.key.target, &due.query);
         let follow = self.follow.clone();
         let target = follow
             .compiled
             .targets
             .iter()
-            .find(|target| target.name == name)?;
+            .find(|target| target.name == *name)?;
         let state = self.targets.get_mut(name)?;
         let asked_alike = |asked: &TargetQuery| {
             let latency = |query: &TargetQuery| {
@@ -168,30 +159,39 @@ impl Entry {
         if !query.signals.is_empty() {
             state.readings.signals = read.signals.into_iter().map(Some).collect();
         }
-        state.was_read = true;
-        state.decide(&target.rules, &follow, grace, now);
+        state.was_read.insert(due.kind);
+        let considered = state.consider(&target.rules, &follow, grace, now);
+        if state.must_wait(target, &considered.0) {
+            return None;
+        }
+        state.adopt(target, considered);
         state.must_be_written()
     }
 
     /// Decides every target, to be written.
     pub(super) fn decide_all(&mut self, grace: Duration, now: Timestamp) -> Option<Decided> {
         let follow = self.follow.clone();
-        let forced = follow.refusal.is_some() || follow.stop.is_some();
-        if !forced
-            && self
-                .targets
-                .values()
-                .any(|state| state.remembered && !state.was_read)
-        {
+        let mut considered = Vec::new();
+        let (mut one_waits, mut one_goes_off) = (false, false);
+        for target in &follow.compiled.targets {
+            let state = self.targets.get_mut(&target.name)?;
+            let of_target = state.consider(&target.rules, &follow, grace, now);
+            let waits = state.must_wait(target, &of_target.0);
+            one_waits |= waits;
+            one_goes_off |= state.is_going_off() || (!waits && state.turns_off(&of_target.0));
+            considered.push(of_target);
+        }
+        // A ConfigMap is written with all its keys, so one target that must go off takes the others as they stand.
+        if one_waits && !one_goes_off {
             return None;
         }
         let mut decided = Decided {
             targets: Vec::new(),
             before: BTreeMap::new(),
         };
-        for target in &follow.compiled.targets {
+        for (target, considered) in follow.compiled.targets.iter().zip(considered) {
             let state = self.targets.get_mut(&target.name)?;
-            let decision = state.decide(&target.rules, &follow, grace, now);
+            let decision = state.adopt(target, considered);
             let handed = state.handed.replace((decision.clone(), state.memory.clone()));
             if let Some((before, _)) = handed {
                 decided.before.insert(target.name.clone(), before);
@@ -210,6 +210,15 @@ impl Entry {
             for state in self.targets.values_mut() {
                 state.note_written(now);
                 state.valid_until = outcome.valid_until;
+            }
+        }
+        for (name, state) in &mut self.targets {
+            let outputs = outputs(&self.follow.spec, name);
+            let written = outputs
+                .iter()
+                .filter(|(config_map, _)| outcome.written.get(*config_map) == Some(&Written::Published));
+            for (config_map, _) in written {
+                state.note_told_in(config_map);
             }
         }
         // What failed is still due: else a renewal that failed once would be made up for by nobody, and its document expire.
@@ -255,6 +264,15 @@ impl Entry {
     }
 }
 
+/// The ConfigMaps and keys that tell of a target.
+fn outputs<'a>(spec: &'a HedgePolicySpec, target: &str) -> BTreeSet<(&'a str, &'a str)> {
+    let publish = spec.publish.iter();
+    publish
+        .filter(|output| output.targets.iter().any(|named| *named.name == *target))
+        .map(|output| (&*output.config_map, &*output.key))
+        .collect()
+}
+
 /// Whether a ConfigMap is not as it shall be.
 fn failed(outcome: &Outcome) -> bool {
     let mut written = outcome.written.values();
@@ -262,22 +280,28 @@ fn failed(outcome: &Outcome) -> bool {
 }
 
 impl State {
-    fn new(target: &Target, memory: Option<Memory>) -> Self {
+    /// A target that was not followed until now; `recalled` is what each ConfigMap remembers of it from before.
+    fn new(target: &Target, recalled: Vec<(String, Memory)>) -> Self {
+        let hedged = recalled.iter().filter(|(_, memory)| memory.lets_hedge());
+        let told_in = hedged.map(|(config_map, _)| config_map.clone()).collect();
+        let memories = recalled.into_iter().map(|(_, memory)| memory);
+        let memory = memories.max_by_key(|memory| memory.written);
         Self {
             readings: Readings {
                 signals: vec![None; target.query.signals.len()],
                 ..Readings::default()
             },
             remembered: memory.is_some(),
+            told_in,
+            joined: false,
             published: memory.as_ref().map(|memory| memory.revision),
             published_at: None,
             valid_until: None,
             memory: memory.unwrap_or_default(),
             decision: None,
             windows: vec![target.rules.windows.window],
-            latency_at: None,
-            signals_at: None,
-            was_read: false,
+            due_at: BTreeMap::new(),
+            was_read: BTreeSet::new(),
             handed: None,
         }
     }
@@ -305,37 +329,79 @@ impl State {
             })
             .collect();
         self.windows = vec![new.rules.windows.window];
-        (self.latency_at, self.signals_at) = (None, None);
+        self.due_at.clear();
         self
     }
 
-    fn decide(&mut self, rules: &Rules, follow: &Follow, grace: Duration, now: Timestamp) -> Decision {
-        let refusal = follow.refusal.as_ref();
-        self.readings.stop = match refusal {
-            Some(refusal) => Some(Stop {
-                message: refusal.message.clone(),
-            }),
-            None => follow.stop.clone(),
-        };
+    /// What would be decided now, and remembered of it.
+    fn consider(
+        &mut self,
+        rules: &Rules,
+        follow: &Follow,
+        grace: Duration,
+        now: Timestamp,
+    ) -> (Decision, Memory) {
+        let refused = follow.refusal.as_ref().map(|refusal| Stop {
+            reason: refusal.reason,
+            message: refusal.message.clone(),
+        });
+        // A person goes before what the operator finds wrong.
+        self.readings.stop = follow.stop.clone().or(refused);
         if self.valid_until.is_some_and(|until| until <= now) {
             self.memory.went_off();
         }
-        let (mut decision, memory) = if grace.is_zero() {
+        if std::mem::take(&mut self.joined) {
+            self.memory.others_joined(now);
+        }
+        if grace.is_zero() {
             decide(rules, &self.memory, &self.readings, now)
         } else {
             decide(&with_grace(rules, grace), &self.memory, &self.readings, now)
-        };
-        if let Some(refusal) = refusal {
-            decision.reason = refusal.reason;
-            decision.orders.reason = refusal.reason;
         }
+    }
+
+    /// Whether nothing is decided yet: the target is remembered from before a restart, which changes nothing by itself, and a
+    /// reading is still to come. What turns hedging off whatever that reading will say waits for none.
+    fn must_wait(&self, target: &Target, decision: &Decision) -> bool {
+        let needs_no_reading = match decision.reason {
+            Reason::Stopped | Reason::Invalid | Reason::SourceNotAvailable => true,
+            reason => {
+                self.turns_off(decision)
+                    && (reason == Reason::Saturated || decision.orders.reason == Reason::Observing)
+            }
+        };
+        self.awaits_reading(target) && !needs_no_reading
+    }
+
+    /// Whether it is remembered from before a restart, and a reading is still to come.
+    fn awaits_reading(&self, target: &Target) -> bool {
+        let is_missing = |kind| target.query.asks(kind) && !self.was_read.contains(&kind);
+        self.remembered && ReadingKind::ALL.into_iter().any(is_missing)
+    }
+
+    /// Whether clients that hedge are told to stop.
+    fn turns_off(&self, decision: &Decision) -> bool {
+        self.memory.lets_hedge() && decision.orders.hedging.is_none()
+    }
+
+    /// Whether clients were to be told to stop, and that is not written yet.
+    fn is_going_off(&self) -> bool {
+        let off = |decision: &Decision| decision.orders.hedging.is_none();
+        self.published.is_some() && self.waiting().is_some_and(off)
+    }
+
+    /// Takes over what was [considered](Self::consider), and tells what holds now.
+    fn adopt(&mut self, target: &Target, (decision, memory): (Decision, Memory)) -> Decision {
         if let Some(waiting) = self
             .waiting()
             .filter(|waiting| raises(&waiting.orders, &decision.orders))
         {
             return waiting.clone();
         }
-        self.memory = memory;
+        // What is not known before the first reading is no news: then only what clients are told is.
+        if !self.awaits_reading(target) || memory.revision != self.memory.revision {
+            self.memory = memory;
+        }
         self.windows.clone_from(&decision.windows_wanted);
         if decision.wants_wider
             && self
@@ -343,10 +409,19 @@ impl State {
                 .as_ref()
                 .is_none_or(|before| before.windows_wanted != decision.windows_wanted)
         {
-            self.latency_at = None;
+            self.due_at.remove(&ReadingKind::Latency);
         }
         self.decision = Some(decision.clone());
         decision
+    }
+
+    /// Notes that a ConfigMap tells of the target as it stands. Had its clients not been told before (another ConfigMap of
+    /// that name stood in the way, or it was named while no operator ran), they join those of the others now.
+    fn note_told_in(&mut self, config_map: &str) {
+        if !self.told_in.contains(config_map) {
+            self.told_in.insert(config_map.to_owned());
+            self.joined = true;
+        }
     }
 
     /// The decision whose document is not written yet. Nothing is raised beyond it: a ramp that went on while the API

@@ -2,26 +2,25 @@ use hedgerow_tuner::Reason;
 use serde_json::json;
 
 use super::*;
-use crate::fixtures::{at, follow, index, policy, read, unread, written_spec};
+use crate::fixtures::{at, follow, index, policy, read, sample, sample_kind, unknown, unread, written_spec};
 
 const PHASE: Duration = Duration::ZERO;
 
-/// Everything that is due, read as `readings` and decided.
-fn sample(
-    index: &Index,
-    now: Timestamp,
-    readings: impl Fn(Timestamp) -> TargetReadings,
-) -> Vec<Option<Lane>> {
-    let (due, _) = index.due("default", PHASE, now);
-    let answer = |due: &Due| {
-        let mut all = readings(now);
-        all.latency = all.latency.filter(|_| due.query.latency.is_some());
-        if due.query.signals.is_empty() {
-            all.signals.clear();
-        }
-        all
-    };
-    due.iter().map(|due| index.take(due, answer(due), now)).collect()
+/// What is due of either kind.
+fn due(index: &Index, source: &str, now: Timestamp) -> Vec<Due> {
+    let kinds = ReadingKind::ALL.into_iter();
+    kinds
+        .flat_map(|kind| index.due(source, kind, PHASE, now).0)
+        .collect()
+}
+
+fn kinds(due: &[Due]) -> Vec<ReadingKind> {
+    due.iter().map(|due| due.kind).collect()
+}
+
+/// What the ConfigMap of the policy remembers of the target.
+fn recall(memory: &Memory) -> Vec<(String, Memory)> {
+    vec![("kb-hedging".to_owned(), memory.clone())]
 }
 
 /// Decides, and has the document written.
@@ -56,20 +55,39 @@ fn tuned() -> Index {
 }
 
 #[test]
-fn a_target_is_due_at_once_and_then_on_its_schedule() {
+fn each_kind_of_reading_is_due_at_once_and_then_on_its_own_schedule() {
     let index = index();
-    let (due, _) = index.due("default", PHASE, at(0));
-    assert!(due[0].query.latency.is_some() && due[0].query.signals.len() == 1);
-    let (due, next) = index.due("default", PHASE, at(1));
-    assert!(due.is_empty());
-    assert_eq!(next, Some(at(5)), "the signals, every 5 s");
-    let (due, _) = index.due("default", PHASE, at(5));
-    assert!(due[0].query.latency.is_none() && due[0].query.signals.len() == 1);
+    let (latency, next) = index.due("default", ReadingKind::Latency, PHASE, at(0));
+    assert!(latency[0].query.latency.is_some() && latency[0].query.signals.is_empty());
+    assert_eq!(next, Some(at(10)), "every 30 s, and 1,700,000,000 leaves 20");
+    let (signals, next) = index.due("default", ReadingKind::Saturation, PHASE, at(0));
+    assert!(signals[0].query.latency.is_none() && signals[0].query.signals.len() == 1);
+    assert_eq!(next, Some(at(5)), "every 5 s");
+    assert!(due(&index, "default", at(1)).is_empty());
+    assert_eq!(kinds(&due(&index, "default", at(5))), [ReadingKind::Saturation]);
+    assert_eq!(kinds(&due(&index, "default", at(10))), ReadingKind::ALL);
 }
 
 #[test]
 fn another_source_has_nothing_due() {
-    assert!(index().due("other", PHASE, at(0)).0.is_empty());
+    assert!(due(&index(), "other", at(0)).is_empty());
+}
+
+/// The answer to a question about latency may take as long as it likes.
+#[test]
+fn signals_are_decided_while_latency_is_asked_for() {
+    let index = tuned();
+    let (asked, _) = index.due("default", ReadingKind::Latency, PHASE, at(700));
+    assert_eq!(asked.len(), 1);
+    for second in [705, 710] {
+        let lanes = sample_kind(&index, ReadingKind::Saturation, at(second), |now| read(now, 3.0));
+        assert_eq!(lanes, [None]);
+    }
+    let lanes = sample_kind(&index, ReadingKind::Saturation, at(715), |now| read(now, 80.0));
+    assert_eq!(lanes, [Some(Lane::Safe)]);
+    assert_eq!(decided(&index, at(715)).reason, Reason::Saturated);
+    assert_eq!(index.take(&asked[0], read(at(700), 3.0), at(716)), None);
+    assert_eq!(decided(&index, at(716)).reason, Reason::Saturated);
 }
 
 #[test]
@@ -94,14 +112,14 @@ fn what_was_handed_on_is_not_handed_on_again() {
     let index = tuned();
     sample(&index, at(605), |now| read(now, 80.0));
     decided(&index, at(605));
-    assert_eq!(sample(&index, at(610), |now| read(now, 81.0)), [None]);
+    assert_eq!(sample(&index, at(610), |now| read(now, 81.0)), [None, None]);
 }
 
 #[test]
 fn a_remembered_target_waits_for_its_first_reading() {
     let remembered = tuned().views()[0].1[0].memory.clone();
     let index = Index::default();
-    index.follow(&policy(), follow(&written_spec()), |_| Some(remembered.clone()));
+    index.follow(&policy(), follow(&written_spec()), |_| recall(&remembered));
     assert!(index.decide(&policy(), at(610)).is_none());
     sample(&index, at(611), |now| read(now, 3.0));
     let decided = index.decide(&policy(), at(611)).unwrap();
@@ -112,17 +130,233 @@ fn a_remembered_target_waits_for_its_first_reading() {
     );
 }
 
+/// What was remembered of [`tuned`], and an index that follows the policy with it after a restart.
+fn restarted(spec: &serde_json::Value) -> (Memory, Index) {
+    let remembered = tuned().views()[0].1[0].memory.clone();
+    let index = Index::default();
+    index.follow(&policy(), follow(spec), |_| recall(&remembered));
+    (remembered, index)
+}
+
+#[test]
+fn a_remembered_target_waits_for_both_kinds_of_reading() {
+    for first in ReadingKind::ALL {
+        let (remembered, index) = restarted(&written_spec());
+        let lanes = sample_kind(&index, first, at(611), |now| read(now, 3.0));
+        assert_eq!(lanes, [None], "{first:?}");
+        assert!(index.decide(&policy(), at(611)).is_none(), "{first:?}");
+        sample(&index, at(612), |now| read(now, 3.0));
+        let decided = index.decide(&policy(), at(612)).unwrap();
+        assert_eq!(decided.targets[0].0.reason, Reason::Tuned);
+        assert!(!decided.targets[0].1.must_be_stored(&remembered), "{first:?}");
+    }
+}
+
+#[test]
+fn a_saturated_target_goes_off_after_a_restart_though_latency_is_not_read() {
+    let (remembered, index) = restarted(&written_spec());
+    let saturated = |now| read(now, 80.0);
+    let lanes = sample_kind(&index, ReadingKind::Saturation, at(611), saturated);
+    assert_eq!(lanes, [Some(Lane::Safe)]);
+    for second in [611, 612] {
+        // It is tried again while it is not written.
+        let decision = handed(&index, at(second));
+        assert_eq!(
+            (decision.orders.hedging, decision.reason),
+            (None, Reason::Saturated)
+        );
+        assert_eq!(decision.revision, remembered.revision + 1);
+        let pending = Written::Pending {
+            message: "the API server cannot be reached".to_owned(),
+        };
+        index.set_outcome(&policy(), outcome(pending), at(second));
+    }
+}
+
+#[test]
+fn one_target_that_goes_off_after_a_restart_does_not_wait_for_another() {
+    let mut spec = written_spec();
+    let mut second = spec["targets"][0].clone();
+    second["name"] = json!("faq-read");
+    spec["targets"] = json!([spec["targets"][0], second]);
+    let faq =
+        json!({ "configMap": "kb-hedging", "key": "faq-read.json", "targets": [{ "name": "faq-read" }] });
+    spec["publish"] = json!([spec["publish"][0], faq]);
+    let (remembered, index) = restarted(&spec);
+    let (asked, _) = index.due("default", ReadingKind::Saturation, PHASE, at(611));
+    let lanes = asked.iter().map(|due| {
+        let queue = if due.key.target == "shard-read" { 80.0 } else { 3.0 };
+        let signals = read(at(611), queue).signals;
+        index.take(
+            due,
+            TargetReadings {
+                signals,
+                ..TargetReadings::default()
+            },
+            at(611),
+        )
+    });
+    assert_eq!(lanes.collect::<Vec<_>>(), [Some(Lane::Safe), None]);
+    let decided = index.decide(&policy(), at(611)).unwrap().targets;
+    assert_eq!(decided[0].0.reason, Reason::Saturated);
+    assert_eq!(
+        decided[1].0.revision, remembered.revision,
+        "clients are told the same"
+    );
+    assert!(!decided[1].1.must_be_stored(&remembered));
+}
+
+/// What is read of an edit that was made while no operator ran.
+#[test]
+fn what_turns_hedging_off_by_the_spec_waits_for_no_reading_after_a_restart() {
+    for (mode, reason) in [("Disabled", Reason::Stopped), ("Observe", Reason::Observing)] {
+        let mut spec = written_spec();
+        spec["mode"] = json!(mode);
+        let (remembered, index) = restarted(&spec);
+        let off = index.decide(&policy(), at(611)).unwrap().targets.remove(0);
+        assert_eq!((off.0.orders.hedging, off.0.orders.reason), (None, reason));
+        assert_eq!(off.0.revision, remembered.revision + 1);
+        // And once that is written, a restart writes nothing.
+        let again = Index::default();
+        again.follow(&policy(), follow(&spec), |_| recall(&off.1));
+        match again.decide(&policy(), at(700)) {
+            None => assert_eq!(mode, "Observe", "what it would do is read first"),
+            Some(decided) => {
+                let (decision, memory) = &decided.targets[0];
+                assert_eq!((decision.orders.hedging, decision.reason), (None, reason));
+                assert_eq!(*memory, off.1, "not even since when nothing is read");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_refusal_that_stands_writes_nothing_after_a_restart() {
+    let index = tuned();
+    let refused = Follow {
+        refusal: Some(Refusal {
+            reason: Reason::SourceNotAvailable,
+            message: "there is no source".to_owned(),
+        }),
+        ..follow(&written_spec())
+    };
+    index.follow(&policy(), refused.clone(), unknown);
+    let before = index.decide(&policy(), at(605)).unwrap().targets.remove(0);
+    let again = Index::default();
+    again.follow(&policy(), refused, |_| recall(&before.1));
+    let after = again.decide(&policy(), at(700)).unwrap().targets.remove(0);
+    assert_eq!(after.0.orders, before.0.orders);
+    assert_eq!(after.1, before.1);
+}
+
+#[test]
+fn a_person_goes_before_a_refusal_and_each_change_of_the_reason_is_a_revision() {
+    let index = tuned();
+    let revision = decided(&index, at(601)).revision;
+    let refusal = Some(Refusal {
+        reason: Reason::SourceNotAvailable,
+        message: "there is no source".to_owned(),
+    });
+    let stop = Some(Stop {
+        reason: Reason::Stopped,
+        message: "ConfigMap helpdesk/hedgerow-off".to_owned(),
+    });
+    let steps = [
+        (refusal.clone(), None, Reason::SourceNotAvailable),
+        (refusal.clone(), stop.clone(), Reason::Stopped),
+        (None, stop, Reason::Stopped),
+        (refusal, None, Reason::SourceNotAvailable),
+    ];
+    let mut told = Vec::new();
+    for (refusal, stop, reason) in steps {
+        let follow = Follow {
+            refusal,
+            stop,
+            ..follow(&written_spec())
+        };
+        index.follow(&policy(), follow, unknown);
+        let decision = decided(&index, at(605));
+        assert_eq!((decision.reason, decision.orders.reason), (reason, reason));
+        told.push(decision.revision - revision);
+    }
+    assert_eq!(told, [1, 2, 2, 3]);
+}
+
+#[test]
+fn an_edit_of_a_limit_is_a_revision() {
+    let index = tuned();
+    let before = decided(&index, at(601));
+    let mut spec = written_spec();
+    spec["targets"][0]["budget"] = json!({ "maxAttempts": 3 });
+    index.follow(&policy(), follow(&spec), unknown);
+    let after = decided(&index, at(602));
+    assert_eq!(
+        (after.revision, after.orders),
+        (before.revision + 1, before.orders)
+    );
+}
+
+/// 10 % at full budget; the first step of the ramp is a quarter of it.
+#[test]
+fn clients_of_an_added_config_map_come_on_through_the_ramp() {
+    let percent = |index: &Index, second| percent_of(&decided(index, at(second)));
+    let added = json!([
+        written_spec()["publish"][0],
+        { "configMap": "kb-other", "key": "shard-read.json", "targets": [{ "name": "shard-read" }] },
+    ]);
+    let mut spec = written_spec();
+    spec["publish"] = added;
+    let index = tuned();
+    index.follow(&policy(), follow(&spec), unknown);
+    assert_eq!(percent(&index, 601), Some(2.5));
+    index.follow(&policy(), follow(&spec), unknown);
+    assert_eq!(percent(&index, 602), Some(2.5), "once");
+    // One less is nobody new.
+    let index = tuned();
+    index.follow(&policy(), follow(&written_spec()), unknown);
+    assert_eq!(percent(&index, 601), Some(10.0));
+}
+
+/// It was named while no operator ran, or another ConfigMap of that name stood in its way: it shows when it is written.
+#[test]
+fn clients_of_a_config_map_that_is_written_later_come_on_through_the_ramp() {
+    let mut spec = written_spec();
+    spec["publish"] = json!([
+        written_spec()["publish"][0],
+        { "configMap": "kb-other", "key": "shard-read.json", "targets": [{ "name": "shard-read" }] },
+    ]);
+    let (_, index) = restarted(&spec);
+    sample(&index, at(611), |now| read(now, 3.0));
+    let percent = |second| percent_of(&handed(&index, at(second)));
+    let written = |other: Written, second| {
+        let mut both = outcome(Written::Published);
+        both.written.insert("kb-other".to_owned(), other);
+        index.set_outcome(&policy(), both, at(second));
+    };
+    let conflict = || Written::Refused {
+        reason: "NameConflict",
+        message: "it is another's".to_owned(),
+    };
+    assert_eq!(percent(611), Some(10.0));
+    written(conflict(), 611);
+    assert_eq!(percent(612), Some(10.0), "a restart changes nothing by itself");
+    written(Written::Published, 612);
+    assert_eq!(sample(&index, at(615), |now| read(now, 3.0)), [Some(Lane::Safe)]);
+    assert_eq!(percent(615), Some(2.5));
+}
+
 #[test]
 fn a_stop_does_not_wait_for_a_reading() {
     let index = Index::default();
     let stop = Some(Stop {
+        reason: Reason::Stopped,
         message: "ConfigMap helpdesk/hedgerow-off".to_owned(),
     });
     let stopped = Follow {
         stop,
         ..follow(&written_spec())
     };
-    index.follow(&policy(), stopped, |_| Some(Memory::default()));
+    index.follow(&policy(), stopped, |_| recall(&Memory::default()));
     assert_eq!(decided(&index, at(0)).reason, Reason::Stopped);
 }
 
@@ -136,15 +370,15 @@ fn a_refused_policy_is_off_with_the_reason_and_is_not_read() {
         }),
         ..follow(&written_spec())
     };
-    index.follow(&policy(), refused, |_| None);
+    index.follow(&policy(), refused, unknown);
     let decision = decided(&index, at(605));
     assert_eq!(
         (decision.orders.hedging, decision.orders.reason),
         (None, Reason::SourceNotAvailable)
     );
-    assert!(index.due("default", PHASE, at(1000)).0.is_empty());
+    assert!(due(&index, "default", at(1000)).is_empty());
 
-    index.follow(&policy(), follow(&written_spec()), |_| None);
+    index.follow(&policy(), follow(&written_spec()), unknown);
     sample(&index, at(610), |now| read(now, 3.0));
     assert_eq!(
         decided(&index, at(610)).reason,
@@ -158,22 +392,22 @@ fn an_edit_keeps_what_is_read_alike_and_reads_the_rest_at_once() {
     let index = tuned();
     let mut spec = written_spec();
     spec["targets"][0]["saturation"]["signals"][0]["metric"] = json!("other_depth");
-    index.follow(&policy(), follow(&spec), |_| None);
+    index.follow(&policy(), follow(&spec), unknown);
     let view = &index.view(&policy()).unwrap()[0];
     assert!(view.readings.latency.is_some());
     assert_eq!(view.readings.signals, [None]);
-    assert_eq!(index.due("default", PHASE, at(601)).0.len(), 1);
+    assert_eq!(kinds(&due(&index, "default", at(601))), ReadingKind::ALL);
 }
 
 #[test]
 fn an_answer_to_a_question_that_was_edited_away_is_dropped() {
     let index = index();
-    let (due, _) = index.due("default", PHASE, at(0));
+    let (asked, _) = index.due("default", ReadingKind::Saturation, PHASE, at(0));
     let mut spec = written_spec();
-    spec["targets"][0]["saturation"]["signals"] = json!([]);
-    index.follow(&policy(), follow(&spec), |_| None);
-    assert_eq!(index.take(&due[0], read(at(0), 3.0), at(0)), None);
-    assert!(index.view(&policy()).unwrap()[0].readings.latency.is_none());
+    spec["targets"][0]["saturation"]["signals"][0]["metric"] = json!("other_depth");
+    index.follow(&policy(), follow(&spec), unknown);
+    assert_eq!(index.take(&asked[0], read(at(0), 3.0), at(0)), None);
+    assert_eq!(index.view(&policy()).unwrap()[0].readings.signals, [None]);
 }
 
 #[test]
@@ -183,7 +417,7 @@ fn another_policy_of_the_same_name_starts_anew() {
         uid: "uid-2".to_owned(),
         ..follow(&written_spec())
     };
-    index.follow(&policy(), other, |_| None);
+    index.follow(&policy(), other, unknown);
     assert_eq!(decided(&index, at(605)).reason, Reason::WarmingUp);
 }
 
@@ -194,7 +428,7 @@ fn the_switches_of_a_source_that_fails_open_one_after_the_other() {
     for name in ["a", "b", "c", "d"] {
         let key = PolicyKey::new("helpdesk", name);
         let index = Index::default();
-        index.follow(&key, follow(&written_spec()), |_| None);
+        index.follow(&key, follow(&written_spec()), unknown);
         for second in 0..60 {
             sample(&index, at(10 * second), |now| read(now, 3.0));
             index.decide(&key, at(10 * second));
@@ -202,10 +436,13 @@ fn the_switches_of_a_source_that_fails_open_one_after_the_other() {
         }
         let why = Unknown::new(hedgerow_tuner::UnknownReason::Unavailable, "gone");
         assert_eq!(
-            index.set_failing("default", Some(why.clone())),
+            index.set_failing("default", Some(why.clone()), at(600)),
             BTreeSet::from([key.clone()])
         );
-        assert!(index.set_failing("default", Some(why)).is_empty(), "told once");
+        assert!(
+            index.set_failing("default", Some(why), at(605)).is_empty(),
+            "told once"
+        );
         let off = (600..720).find(|&second| {
             sample(&index, at(second), unread);
             index.decide(&key, at(second)).unwrap().targets[0].0.reason == Reason::SaturationUnknown
@@ -234,14 +471,16 @@ fn renewals_are_told_when_their_time_has_come() {
     assert!(index.renewals(at(100)).is_empty());
 }
 
+/// Hedges per 100 calls; `None` when off.
+fn percent_of(decision: &Decision) -> Option<f64> {
+    decision.orders.hedging.map(|hedging| hedging.percent)
+}
+
 /// The share of the budget, and whether anything is to be written, at each of the seconds.
 fn percents(index: &Index, seconds: impl IntoIterator<Item = i64>) -> Vec<Option<f64>> {
     let percent = |second| {
         sample(index, at(second), |now| read(now, 3.0));
-        handed(index, at(second))
-            .orders
-            .hedging
-            .map(|hedging| hedging.percent)
+        percent_of(&handed(index, at(second)))
     };
     seconds.into_iter().map(percent).collect()
 }
@@ -292,34 +531,30 @@ fn the_wait_after_switching_off_counts_from_the_off_document() {
 fn a_clock_that_is_set_back_makes_everything_due() {
     let index = tuned();
     let an_hour_ago = at(601 - 3600);
-    let (due, _) = index.due("default", PHASE, an_hour_ago);
     assert_eq!(
-        due.len(),
-        1,
+        kinds(&due(&index, "default", an_hour_ago)),
+        ReadingKind::ALL,
         "or nothing would be read for an hour while clients hedge"
     );
-    assert!(due[0].query.latency.is_some() && due[0].query.signals.len() == 1);
-    assert!(
-        index.due("default", PHASE, an_hour_ago).0.is_empty(),
-        "asked for once"
-    );
+    assert!(due(&index, "default", an_hour_ago).is_empty(), "asked for once");
 }
 
 #[test]
 fn an_answer_about_other_series_of_the_same_metric_is_dropped() {
     let index = index();
-    let (due, _) = index.due("default", PHASE, at(0));
+    let (asked, _) = index.due("default", ReadingKind::Latency, PHASE, at(0));
     let mut spec = written_spec();
     spec["targets"][0]["latency"]["matchLabels"] = json!({ "index": "faq" });
-    index.follow(&policy(), follow(&spec), |_| None);
-    assert_eq!(index.take(&due[0], read(at(0), 3.0), at(0)), None);
+    index.follow(&policy(), follow(&spec), unknown);
+    assert_eq!(index.take(&asked[0], read(at(0), 3.0), at(0)), None);
     assert!(index.view(&policy()).unwrap()[0].readings.latency.is_none());
 }
 
 #[test]
 fn what_another_source_said_is_forgotten_and_dropped() {
     let index = tuned();
-    let (due, _) = index.due("default", PHASE, at(1200));
+    let asked = due(&index, "default", at(1200));
+    assert_eq!(kinds(&asked), ReadingKind::ALL);
     let elsewhere = follow(&written_spec());
     let compiled = Compiled {
         source: "other".to_owned(),
@@ -329,17 +564,19 @@ fn what_another_source_said_is_forgotten_and_dropped() {
         compiled: Arc::new(compiled),
         ..elsewhere
     };
-    index.follow(&policy(), elsewhere, |_| None);
+    index.follow(&policy(), elsewhere, unknown);
     let nothing_known = |index: &Index| {
         let readings = index.view(&policy()).unwrap().remove(0).readings;
         readings.latency.is_none() && readings.signals == [None]
     };
     assert!(nothing_known(&index));
-    assert_eq!(index.take(&due[0], read(at(1200), 3.0), at(1200)), None);
+    for asked in asked {
+        assert_eq!(index.take(&asked, read(at(1200), 3.0), at(1200)), None);
+    }
     assert!(nothing_known(&index));
     assert_eq!(
-        index.due("other", PHASE, at(1201)).0.len(),
-        1,
+        kinds(&due(&index, "other", at(1201))),
+        ReadingKind::ALL,
         "asked for at once"
     );
 }
@@ -362,6 +599,27 @@ fn a_renewal_that_failed_is_still_due() {
     );
     index.set_outcome(&policy(), renewed_at(at(200)), at(101));
     assert!(!index.renewal_due(&policy(), at(102)));
+}
+
+/// The first publication after a restart finds out, and renews nothing: so the clients are not told to hedge in full again.
+#[test]
+fn documents_that_expired_while_no_operator_ran_come_back_through_the_ramp() {
+    let (_, index) = restarted(&written_spec());
+    sample(&index, at(5000), |now| read(now, 3.0));
+    assert_eq!(handed(&index, at(5000)).reason, Reason::Tuned);
+    assert!(
+        !index.renewal_due(&policy(), at(5000)),
+        "or they would be prolonged"
+    );
+    let found = Outcome {
+        valid_until: Some(at(4200)),
+        again_at: Some(at(1800)),
+        ..outcome(Written::Published)
+    };
+    index.set_outcome(&policy(), found, at(5000));
+    assert!(index.renewal_due(&policy(), at(5001)));
+    let off = handed(&index, at(5001));
+    assert_eq!((off.orders.hedging, off.reason), (None, Reason::CoolingDown));
 }
 
 /// The API server, or the operator, was away for longer than the documents held: to clients that was an off.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hedgerow_signals::Source;
+use hedgerow_signals::{ReadingKind, Source};
 use rand::RngExt;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
@@ -73,15 +73,22 @@ impl Term<'_> {
         let wake = Arc::new(Notify::new());
         let mut tasks = JoinSet::new();
         let on_state = self.tell_operator(&mut tasks);
-        for source in &self.sources {
+        for (source, kind) in self
+            .sources
+            .iter()
+            .flat_map(|source| ReadingKind::ALL.map(|kind| (source, kind)))
+        {
             let sampler = Sampler {
                 source: Arc::clone(source),
+                kind,
                 phase: Duration::from_millis(rand::rng().random_range(0..60_000)),
                 index: self.index.clone(),
                 queue: self.queue.clone(),
                 wake: Arc::clone(&wake),
                 metrics: self.metrics.clone(),
-                heartbeat: self.heartbeats.of(format!("sampler {}", source.name())),
+                heartbeat: self
+                    .heartbeats
+                    .of(format!("sampler {} {}", source.name(), kind.as_str())),
                 on_state: Arc::clone(&on_state),
             };
             tasks.spawn(async move {

@@ -1,6 +1,6 @@
 //! What outlives a restart.
 
-use hedgerow_tuner::{Memory, Reason, UnknownReason};
+use hedgerow_tuner::{Memory, Reason, Rules, UnknownReason};
 
 use crate::support::{Target, help_desk, rules, scaled_help_desk, secs};
 
@@ -46,6 +46,87 @@ fn unknown_fields_are_ignored_and_absent_ones_are_as_never_set() {
     let memory: Memory = serde_json::from_str(r#"{"revision":7,"plateau":{"since":1},"written":3}"#).unwrap();
     assert_eq!(memory.revision, 7);
     assert_eq!(serde_json::from_str::<Memory>("{}").unwrap(), Memory::default());
+}
+
+/// What a document says changes with them, though nothing else is decided.
+#[test]
+fn another_limit_of_the_policy_is_another_revision() {
+    let edits: [fn(&mut Rules); 3] = [
+        |rules| rules.deadline = Some(secs(2)),
+        |rules| rules.budget.max_attempts = 3,
+        |rules| rules.budget.max_concurrent = 7,
+    ];
+    for edit in edits {
+        let mut target = Target::tuned(rules());
+        let before = target.decide();
+        let written = target.memory.clone();
+        edit(&mut target.rules);
+        let after = target.after(1);
+        assert_eq!(
+            (after.revision, &after.orders),
+            (before.revision + 1, &before.orders)
+        );
+        assert!(target.memory.must_be_stored(&written));
+        assert_eq!(target.after(1).revision, after.revision);
+        target.restart();
+        assert_eq!(target.after(1).revision, after.revision, "a restart is no change");
+    }
+}
+
+#[test]
+fn a_limit_that_clients_are_not_told_while_off_is_no_revision_until_they_are() {
+    let mut target = Target::tuned(rules());
+    target.stop(true);
+    let off = target.after(1);
+    target.rules.budget.max_concurrent = 7;
+    assert_eq!(target.after(1).revision, off.revision);
+    target.rules.budget.max_attempts = 3;
+    assert_eq!(target.after(1).revision, off.revision + 1);
+}
+
+#[test]
+fn a_memory_of_an_earlier_version_without_limits_is_no_change() {
+    let mut target = Target::tuned(rules());
+    let before = target.decide();
+    let mut old = serde_json::to_value(&target.memory).unwrap();
+    assert!(old.as_object_mut().unwrap().remove("limits").is_some());
+    let old: Memory = serde_json::from_value(old).unwrap();
+    target.memory = old.clone();
+    let after = target.after(1);
+    assert_eq!((after.revision, after.orders), (before.revision, before.orders));
+    assert!(!target.memory.must_be_stored(&old), "an upgrade writes nothing");
+    target.rules.budget.max_attempts = 3;
+    assert_eq!(target.after(1).revision, before.revision + 1);
+}
+
+/// 10 % at full budget, at 25, 50 and 100 % of it; a step takes two minutes.
+#[test]
+fn clients_that_join_take_the_others_back_through_the_ramp() {
+    let mut target = Target::tuned(rules());
+    target.memory.others_joined(target.now);
+    let percent = |target: &mut Target| {
+        let decision = target.decide();
+        decision.orders.hedging.unwrap().percent
+    };
+    assert_eq!(percent(&mut target), 2.5);
+    let revision = target.memory.revision;
+    target.memory.others_joined(target.now);
+    assert_eq!(percent(&mut target), 2.5);
+    assert_eq!(target.memory.revision, revision, "they join at the first step");
+    target.run(120, 30);
+    assert_eq!(percent(&mut target), 5.0);
+    target.run(120, 30);
+    assert_eq!(percent(&mut target), 10.0);
+}
+
+#[test]
+fn clients_that_join_while_hedging_is_off_change_nothing() {
+    let mut target = Target::tuned(rules());
+    target.stop(true);
+    target.after(1);
+    let off = target.memory.clone();
+    target.memory.others_joined(target.now);
+    assert_eq!(target.memory, off);
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use hedgerow_tuner::{
-    Alert, Decision, Hedging, Histogram, Latency, Line, Memory, Mode, Readings, Rules, Signal, SignalRules,
-    SignalValue, Stop, SwitchState, Timestamp, Unknown, UnknownReason, WindowReading, decide,
+    Alert, Decision, Hedging, Histogram, Latency, Line, Memory, Mode, Readings, Reason, Rules, Signal,
+    SignalRules, SignalValue, Stop, SwitchState, Timestamp, Unknown, UnknownReason, WindowReading, decide,
 };
 use proptest::prelude::*;
 
@@ -231,6 +231,7 @@ fn wild_rules() -> impl Strategy<Value = Rules> {
 fn readings(step: &Step, at: Timestamp) -> Readings {
     Readings {
         stop: step.stop.then(|| Stop {
+            reason: Reason::Stopped,
             message: "for a test".to_owned(),
         }),
         latency: step.latency.clone().map(|windows| Latency { at, windows }),

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use hedgerow_tuner::{
-    Alert, Budget, Decision, Delay, Hedging, Histogram, Latency, Line, Memory, Mode, Readings, Rules, Signal,
-    SignalRules, SignalValue, Stop, SwitchRules, Timestamp, Unknown, UnknownReason, WindowReading, Windows,
-    decide,
+    Alert, Budget, Decision, Delay, Hedging, Histogram, Latency, Line, Memory, Mode, Readings, Reason, Rules,
+    Signal, SignalRules, SignalValue, Stop, SwitchRules, Timestamp, Unknown, UnknownReason, WindowReading,
+    Windows, decide,
 };
 
 pub(crate) const fn secs(seconds: u64) -> Duration {
@@ -216,6 +216,7 @@ impl Target {
 
     pub(crate) fn stop(&mut self, stopped: bool) {
         self.readings.stop = stopped.then(|| Stop {
+            reason: Reason::Stopped,
             message: "ConfigMap helpdesk/hedgerow-off: incident 7".to_owned(),
         });
     }

@@ -1,8 +1,8 @@
 //! The switch: off, cooldown, ramp.
 
 use hedgerow_tuner::{
-    Alert, Decision, Line, Mode, Reason, SignalRules, SignalValue, SwitchState, Timestamp, UnknownReason,
-    decide_settled,
+    Alert, Decision, Line, Mode, Reason, SignalRules, SignalValue, Stop, SwitchState, Timestamp,
+    UnknownReason, decide_settled,
 };
 
 use crate::support::{Target, alert, hedged, help_desk, line, many, rules, scaled_help_desk, secs, unknown};
@@ -420,6 +420,55 @@ fn mode_disabled_is_stopped() {
     assert_eq!(
         (decision.orders.reason, decision.message.as_str()),
         (Reason::Stopped, "mode: Disabled")
+    );
+}
+
+/// What is wrong with a policy turns it off under its own name, in the mode `Observe` too; a person goes before it, and it
+/// goes before what is measured.
+#[test]
+fn a_refusal_has_its_own_reason_under_that_of_a_person() {
+    for refusal in [Reason::Invalid, Reason::SourceNotAvailable] {
+        let stop = || {
+            Some(Stop {
+                reason: refusal,
+                message: "there is no source".to_owned(),
+            })
+        };
+        let decided = |mode| {
+            let mut target = Target::tuned(rules());
+            target.rules.mode = mode;
+            target.readings.stop = stop();
+            target.queue(&[61.0]);
+            let decision = target.after(1);
+            assert_eq!(decision.reason, decision.orders.reason);
+            assert_eq!(decision.orders.hedging, None);
+            (decision.reason, decision.message)
+        };
+        let refused = (refusal, "there is no source".to_owned());
+        assert_eq!(decided(Mode::Enforce), refused);
+        assert_eq!(decided(Mode::Observe), refused);
+        assert_eq!(
+            decided(Mode::Disabled),
+            (Reason::Stopped, "mode: Disabled".to_owned())
+        );
+    }
+}
+
+#[test]
+fn a_stop_for_a_reason_that_stops_nothing_is_one_by_a_person() {
+    let mut target = Target::tuned(rules());
+    target.readings.stop = Some(Stop {
+        reason: Reason::Tuned,
+        message: "for a test".to_owned(),
+    });
+    let decision = target.after(1);
+    assert_eq!(
+        (
+            decision.orders.hedging,
+            decision.reason,
+            decision.message.as_str()
+        ),
+        (None, Reason::Stopped, "for a test")
     );
 }
 

@@ -29,7 +29,9 @@ pub struct DesiredConfigMap {
     /// What the tuner remembers of the targets in these documents.
     pub memory: BTreeMap<String, Memory>,
     /// Whether to write documents that differ in `revision`, `issuedAt` or `validUntil` alone, once they are due. Without
-    /// this they count as the same, so that a restart writes nothing.
+    /// this they count as the same, so that a restart writes nothing; above all it does not prolong documents that ran out
+    /// meanwhile. Their clients are off, which is known only once the documents have been looked at, and come back through
+    /// the ramp.
     pub renew: bool,
 }
 
