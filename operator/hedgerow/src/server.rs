@@ -84,13 +84,23 @@ async fn healthz(State(health): State<Health>) -> Response {
 async fn readyz(State(health): State<Health>) -> Response {
     let missing = health.caches.missing();
     if missing.is_empty() {
-        return "ok\n".into_response();
+        return format!("ok\n{}", failing(&health.caches)).into_response();
     }
     (
         StatusCode::SERVICE_UNAVAILABLE,
         format!("{}\n", missing.join("\n")),
     )
         .into_response()
+}
+
+/// The watches that fail, one a line. That makes nobody unready: hedging goes on by what is known, and no other replica
+/// would know more.
+fn failing(caches: &Caches) -> String {
+    let lines = caches.watched().into_iter().filter_map(|watch| {
+        let error = watch.error.as_ref()?;
+        Some(format!("the watch of {} fails: {error}\n", watch.name()))
+    });
+    lines.collect()
 }
 
 async fn metrics(State(health): State<Health>) -> Response {

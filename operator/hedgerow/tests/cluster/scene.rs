@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use hedgerow::cluster::{
-    Clients, Cluster, ClusterSettings, DesiredConfigMap, EndOfLife, LeaseSettings, NamespacedName, Owner,
-    PolicyEntry, PolicyKey, PublishError, Published, Scope,
+    Caches, Clients, Cluster, ClusterSettings, DesiredConfigMap, EndOfLife, LeaseSettings, NamespacedName,
+    Owner, PolicyEntry, PolicyKey, PublishError, Published, Scope,
 };
 use hedgerow_api::HedgePolicy;
 use hedgerow_config::{Identity, Limits, NativeDocument, Validity};
@@ -119,7 +119,7 @@ impl View {
 
     pub(crate) async fn start(control_plane: &hedgerow_tests::Cluster, settings: ClusterSettings) -> Self {
         let clients = clients(control_plane.admin().kubeconfig()).await;
-        let cluster = Cluster::new(clients, settings, Arc::new(|_, _| {}));
+        let cluster = Cluster::new(clients, settings, Caches::default(), Arc::new(|_, _| {}));
         let release = CancellationToken::new();
         let tasks = cluster.spawn(release.clone());
         Self {
