@@ -94,7 +94,7 @@ impl Reconciler {
 
     /// The lane for a policy that something changed for: first whatever switches clients off that may hedge. What is off
     /// already may wait, and is not written without a limit when somebody fights over it.
-    pub(crate) fn lane(&self, key: &PolicyKey) -> Lane {
+    pub fn lane(&self, key: &PolicyKey) -> Lane {
         let on = self.cluster.outputs.letting_hedge(key);
         if on.is_empty() {
             return Lane::Document;

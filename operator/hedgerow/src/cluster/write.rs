@@ -66,9 +66,11 @@ impl WriteError {
         }
     }
 
-    /// Whether the API server says that it will never take this: too large, or against its schema.
+    /// Whether the API server says that it will never take this: too large, or against its schema. An admission policy may
+    /// answer with the same code, and may be lifted.
     pub fn is_invalid(&self) -> bool {
-        matches!(self, Self::Refused(status) if matches!(status.code, 400 | 413 | 422))
+        let denied = |status: &Status| status.message.contains("denied request");
+        matches!(self, Self::Refused(status) if matches!(status.code, 400 | 413 | 422) && !denied(status))
     }
 
     /// Whether RBAC denies it.
