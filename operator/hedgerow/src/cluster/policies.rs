@@ -396,6 +396,10 @@ mod tests {
         let entry = with(publishing_to("kb"), json!({ "conditions": "what?" }));
         assert!(entry.policy.is_ok(), "{:?}", entry.policy);
         assert_eq!(entry.status, Some(HedgePolicyStatus::default()));
+
+        let entry = with(publishing_to("kb"), json!("what?"));
+        assert!(entry.policy.is_ok(), "{:?}", entry.policy);
+        assert_eq!(entry.status, None);
     }
 
     #[test]
