@@ -123,3 +123,21 @@ async fn explanation(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watch_that_fails_is_told_by_who_is_ready() {
+        let caches = Caches::default();
+        let slot = caches.slot("hedgerow-off ConfigMaps", Some("shop"));
+        slot.works();
+        assert_eq!(failing(&caches), "");
+        slot.failed("forbidden".to_owned());
+        assert_eq!(
+            failing(&caches),
+            "the watch of hedgerow-off ConfigMaps in shop fails: forbidden\n"
+        );
+    }
+}
