@@ -1,10 +1,12 @@
 //! An object that the operator cannot decode, stored before the schema that forbids it.
 
-use hedgerow_tests::Cluster;
+use anyhow::ensure;
+use hedgerow_tests::{Cluster, Mark, eventually};
+use k8s_openapi::api::events::v1::Event;
 use serde_json::{Value, json};
 
 use crate::policy::policy;
-use crate::scene::Scene;
+use crate::scene::{SOON, Scene};
 use crate::shared::{CRD, install_crd};
 
 #[tokio::test]
@@ -32,6 +34,25 @@ async fn an_undecodable_policy_does_not_stop_the_others() {
         stored["spec"]["targets"], "none",
         "the poison is there all the time"
     );
+
+    let told = format!("update hedgepolicies/status {}/a-poison", scene.namespace.name());
+    let writes = scene.writes(Mark::default());
+    let tries = writes.iter().filter(|write| **write == told).count();
+    assert_eq!(
+        tries, 1,
+        "a status that the schema refuses is not tried for ever: {writes:#?}"
+    );
+    eventually("people are told so, once", SOON, async || {
+        let events = scene.namespace.api::<Event>().list(&Default::default()).await?;
+        let refused = events
+            .items
+            .iter()
+            .filter(|event| event.reason.as_deref() == Some("StatusRefused"));
+        ensure!(refused.count() == 1, "there are {:#?}", events.items);
+        Ok(())
+    })
+    .await
+    .unwrap();
 }
 
 /// A CRD of the same names that accepts anything.

@@ -2,10 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// A loop that has not moved for this long is stuck. Well above what one round of a sampler may take.
+use tokio::time::Instant;
+
+/// A loop that has not moved for this long is stuck. Well above what one round of a sampler may take, and one request of a
+/// writer.
 const STUCK: Duration = Duration::from_secs(180);
+
+tokio::task_local! {
+    static OWN: Heartbeat;
+}
+
+/// The loop that this is called in moves, if it has a pulse: see [`Heartbeat::accompany`].
+pub(crate) fn beat() {
+    // Others than loops do the same things, and have no pulse.
+    let _ = OWN.try_with(Heartbeat::beat);
+}
 
 /// When each loop moved last. Cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -53,6 +66,12 @@ impl Heartbeat {
         let mut beats = self.all.beats.lock().unwrap_or_else(PoisonError::into_inner);
         beats.insert(self.name.clone(), Instant::now());
     }
+
+    /// Runs a loop that [`beat`]s wherever it is, however deep, so that one who waits within the bounds of what it does is
+    /// not taken for stuck.
+    pub async fn accompany<T>(self, its_loop: impl Future<Output = T>) -> T {
+        OWN.scope(self, its_loop).await
+    }
 }
 
 impl Drop for Heartbeat {
@@ -73,6 +92,22 @@ mod tests {
         let later = Instant::now() + STUCK + Duration::from_secs(1);
         assert!(all.stuck().is_empty());
         assert_eq!(all.stuck_at(later), ["sampler default"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_loop_moves_as_long_as_what_it_does_ends() {
+        let all = Heartbeats::default();
+        let work = async {
+            for _ in 0..10 {
+                tokio::time::sleep(STUCK / 2).await;
+                beat();
+                assert!(all.stuck().is_empty());
+            }
+            tokio::time::sleep(STUCK + Duration::from_secs(1)).await;
+            all.stuck()
+        };
+        assert_eq!(all.of("writer 0").accompany(work).await, ["writer 0"]);
+        assert!(all.stuck().is_empty());
     }
 
     #[test]

@@ -208,16 +208,6 @@ impl Index {
         }
     }
 
-    /// The policies that are off because they are refused.
-    pub fn refused(&self) -> Vec<PolicyKey> {
-        let inner = self.inner();
-        let refused = inner
-            .policies
-            .iter()
-            .filter(|(_, entry)| entry.follow.refusal.is_some());
-        refused.map(|(key, _)| key.clone()).collect()
-    }
-
     /// The policies whose documents are to be renewed or deleted by now.
     pub fn renewals(&self, now: Timestamp) -> Vec<PolicyKey> {
         let inner = self.inner();

@@ -2,6 +2,7 @@
 //! targets and signals, whose series go when the policy goes.
 
 mod targets;
+mod watches;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -17,7 +18,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::cluster::{Lane, WriteKind, WriteQueue};
+use crate::cluster::{Caches, Lane, WriteKind, WriteQueue};
 use crate::index::Index;
 
 /// The operator's metrics. Cheap to clone.
@@ -80,8 +81,8 @@ fn seconds() -> Histogram {
 }
 
 impl Metrics {
-    /// Metrics that also tell what `index` and `queue` hold at the moment of a scrape.
-    pub fn new(index: Index, queue: WriteQueue) -> Self {
+    /// Metrics that also tell what `index`, `queue` and `caches` hold at the moment of a scrape.
+    pub fn new(index: Index, queue: WriteQueue, caches: Caches) -> Self {
         let mut registry = Registry::with_prefix("hedgerow");
         let histogram: fn() -> Histogram = seconds;
         let mut inner = Inner {
@@ -161,6 +162,7 @@ impl Metrics {
         );
         registry.register_collector(Box::new(targets::Targets::new(index)));
         registry.register_collector(Box::new(targets::Waiting::new(queue)));
+        registry.register_collector(Box::new(watches::Watches::new(caches)));
         inner.registry = registry;
         Self {
             inner: Arc::new(inner),
@@ -297,7 +299,11 @@ mod tests {
         };
         index.set_outcome(&policy(), outcome, at(0));
         sample(&index, at(1), |now| read(now, 3.0));
-        let metrics = Metrics::new(index.clone(), WriteQueue::new(WriteRate::default()));
+        let metrics = Metrics::new(
+            index.clone(),
+            WriteQueue::new(WriteRate::default()),
+            Caches::default(),
+        );
         (index, metrics)
     }
 
@@ -359,6 +365,26 @@ mod tests {
                 .text()
                 .contains("hedgerow_source_requests_total{source=\"default\"} 5\n")
         );
+    }
+
+    #[test]
+    fn how_the_watches_go_is_told() {
+        let caches = Caches::default();
+        let metrics = Metrics::new(
+            Index::default(),
+            WriteQueue::new(WriteRate::default()),
+            caches.clone(),
+        );
+        let slot = caches.slot("hedgerow-off ConfigMaps", Some("shop"));
+        let labels = r#"watch="hedgerow-off ConfigMaps",namespace="shop""#;
+        let has = |value: &str| metrics.text().contains(value);
+        let worked = format!("hedgerow_watch_last_success_timestamp_seconds{{{labels}}} ");
+        assert!(!has(&worked), "never is not 1970");
+        slot.works();
+        assert!(has(&worked), "{}", metrics.text());
+        assert!(has(&format!("hedgerow_watch_failing{{{labels}}} 0\n")));
+        slot.failed("forbidden".to_owned());
+        assert!(has(&format!("hedgerow_watch_failing{{{labels}}} 1\n")));
     }
 
     #[test]

@@ -7,11 +7,15 @@ mod validate;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::{join, join_all};
+use hedgerow_api::Mode;
 use hedgerow_tuner::Timestamp;
 use tokio::sync::Notify;
 use tracing::{error, info};
 
-use crate::cluster::{Cluster, Lane, Outcome, Owner, PolicyEntry, PolicyKey, Work, WriteQueue};
+use crate::cluster::{
+    Cluster, Lane, Outcome, OutputRecord, Owner, PolicyEntry, PolicyKey, PublishError, Work, WriteQueue,
+};
 use crate::documents;
 use crate::index::{Decided, Follow, Index};
 use crate::metrics::Metrics;
@@ -69,13 +73,12 @@ impl Reconciler {
             };
             self.tell_changes(key, &follow, &decided);
             let desired = documents::desired(key, &follow, &decided.targets, renew, now);
-            let published = self.publish(&entry, &desired, now).await;
-            let released = self.release_orphans(key, now).await;
-            let outcome = if released == Outcome::Retry {
-                released
-            } else {
-                published
-            };
+            let (published, released) = join(
+                self.publish(&entry, &desired, now),
+                self.release_orphans(key, now),
+            )
+            .await;
+            let outcome = worse(published, released);
             if outcome == Outcome::Retry {
                 // People are told now: until it is tried again nothing else is done for this policy.
                 let _ = self.tell(&entry, refusal.as_ref(), now).await;
@@ -89,6 +92,31 @@ impl Reconciler {
         self.tell(&entry, refusal.as_ref(), now).await
     }
 
+    /// The lane for a policy that something changed for: first whatever switches clients off that may hedge. What is off
+    /// already may wait, and is not written without a limit when somebody fights over it.
+    pub fn lane(&self, key: &PolicyKey) -> Lane {
+        let on = self.cluster.outputs.letting_hedge(key);
+        if on.is_empty() {
+            return Lane::Document;
+        }
+        let policy = self.cluster.policies.get(key);
+        let stays_on = |entry: Arc<PolicyEntry>| {
+            let follows = match self.validate(&entry) {
+                Verdict::Follow(follow) => {
+                    follow.refusal.is_none() && follow.stop.is_none() && follow.spec.mode == Mode::Enforce
+                }
+                Verdict::Invalid(_) => false,
+            };
+            let is_named = |record: &Arc<OutputRecord>| entry.claims.contains(&record.name.name);
+            follows && on.iter().all(is_named)
+        };
+        if policy.is_some_and(stays_on) {
+            Lane::Document
+        } else {
+            Lane::Safe
+        }
+    }
+
     /// What the policy asks for, if it can be followed.
     fn validate(&self, entry: &PolicyEntry) -> Verdict {
         let policies = &self.cluster.policies;
@@ -96,7 +124,7 @@ impl Reconciler {
             .keys_in(&entry.key.namespace)
             .into_iter()
             .filter_map(|key| policies.get(&key))
-            .filter(|other| (other.created, &other.key) < (entry.created, &entry.key));
+            .filter(|other| other.is_older_than(entry));
         let stop = self.cluster.stops.stop_for(&entry.key, &entry.annotations);
         validate(entry, older, &self.sources, self.propagation, stop)
     }
@@ -140,22 +168,19 @@ impl Reconciler {
     /// Releases what a policy of this name has left that is gone, though another of its name be there: except for what that
     /// one takes over.
     async fn release_orphans(&self, key: &PolicyKey, now: Timestamp) -> Outcome {
-        let mut outcome = Outcome::Done;
-        for orphan in self.cluster.outputs.orphans() {
-            let Some(owner) = orphan.owner.as_ref().filter(|owner| owner.policy == *key) else {
-                continue;
-            };
+        let publisher = &self.cluster.publisher;
+        let release = async |orphan: &OutputRecord| match &orphan.owner {
+            Some(owner) => publisher.release(&orphan.name, owner, now).await.map(drop),
+            None => Ok(()),
+        };
+        let mut orphans = self.cluster.outputs.orphans();
+        orphans.retain(|orphan| {
             let heir = self.cluster.policies.winner(&orphan.name);
-            if heir.is_some_and(|heir| heir.policy == *key) {
-                continue;
-            }
-            if let Err(why) = self.cluster.publisher.release(&orphan.name, owner, now).await {
-                self.metrics.publish_failed(why.reason());
-                error!(config_map = %orphan.name, error = %why, "not released");
-                outcome = Outcome::Retry;
-            }
-        }
-        outcome
+            let is_its_own = orphan.owner.as_ref().is_some_and(|owner| owner.policy == *key);
+            is_its_own && heir.is_none_or(|heir| heir.policy != *key)
+        });
+        let released = join_all(orphans.iter().map(|orphan| release(orphan))).await;
+        self.all_off(&orphans, released)
     }
 
     /// A policy that is not valid and was not followed before, after a restart say: its documents are switched off as they
@@ -168,23 +193,27 @@ impl Reconciler {
             policy: entry.key.clone(),
             uid: entry.uid.clone(),
         };
+        let publisher = &self.cluster.publisher;
+        let records = self.cluster.outputs.written_for(&entry.uid);
+        let off = records
+            .iter()
+            .map(|record| publisher.write_off(&record.name, &owner, refusal.reason, now));
+        let off = join_all(off).await;
+        let written = self.all_off(&records, off);
+        worse(written, self.tell(entry, Some(refusal), now).await)
+    }
+
+    /// Whether every output was switched off.
+    fn all_off<T>(&self, outputs: &[Arc<OutputRecord>], results: Vec<Result<T, PublishError>>) -> Outcome {
         let mut outcome = Outcome::Done;
-        for record in self.cluster.outputs.written_for(&entry.uid) {
-            if let Err(why) = self
-                .cluster
-                .publisher
-                .write_off(&record.name, &owner, refusal.reason, now)
-                .await
-            {
+        for (output, result) in outputs.iter().zip(results) {
+            if let Err(why) = result {
                 self.metrics.publish_failed(why.reason());
-                error!(config_map = %record.name, error = %why, "not switched off");
+                error!(config_map = %output.name, error = %why, "not switched off");
                 outcome = Outcome::Retry;
             }
         }
-        match self.tell(entry, Some(refusal), now).await {
-            Outcome::Done => outcome,
-            Outcome::Retry => Outcome::Retry,
-        }
+        outcome
     }
 
     /// One line of log and one count for each target whose clients are told something else.
@@ -247,10 +276,16 @@ impl Reconciler {
             Ok(false) => Outcome::Done,
             Ok(true) => {
                 for notice in notices::notices(&before, &after) {
-                    self.cluster
-                        .events
-                        .about_policy(&entry.key, &entry.uid, &notice)
-                        .await;
+                    self.cluster.events.about_policy(&entry.key, &entry.uid, &notice);
+                }
+                Outcome::Done
+            }
+            // The same again would be refused again. It is tried when there is something else to tell.
+            Err(why) if why.is_invalid() => {
+                if self.cluster.status.is_first_refusal(entry) {
+                    error!(policy = %entry.key, error = %why, "status refused");
+                    let notice = notices::status_refused(&why);
+                    self.cluster.events.about_policy(&entry.key, &entry.uid, &notice);
                 }
                 Outcome::Done
             }
@@ -260,4 +295,9 @@ impl Reconciler {
             }
         }
     }
+}
+
+/// What is to be done after two parts of a piece of work.
+fn worse(one: Outcome, other: Outcome) -> Outcome {
+    if one == Outcome::Retry { one } else { other }
 }

@@ -16,7 +16,8 @@ use tracing::{error, info};
 
 use crate::cli::RunArgs;
 use crate::cluster::{
-    Clients, Cluster, ClusterSettings, LeaseSettings, Scope, WriteQueue, WriteRate, check_served_schema,
+    Caches, Clients, Cluster, ClusterSettings, LeaseSettings, Scope, WriteQueue, WriteRate,
+    check_served_schema,
 };
 use crate::exit::{Failure, Outcome};
 use crate::heartbeat::Heartbeats;
@@ -51,11 +52,14 @@ pub async fn run(args: &RunArgs) -> Outcome {
 
     let index = Index::default();
     let queue = WriteQueue::new(rate(&settings));
-    let metrics = Metrics::new(index.clone(), queue.clone());
-    let cluster = Arc::new(Cluster::new(clients, cluster_settings(&settings, &identity), {
+    let caches = Caches::default();
+    let metrics = Metrics::new(index.clone(), queue.clone(), caches.clone());
+    let on_write = {
         let metrics = metrics.clone();
         Arc::new(move |object, outcome| metrics.wrote(object, outcome))
-    }));
+    };
+    let in_cluster = cluster_settings(&settings, &identity);
+    let cluster = Arc::new(Cluster::new(clients, in_cluster, caches, on_write));
     let heartbeats = Heartbeats::default();
 
     let stop = CancellationToken::new();

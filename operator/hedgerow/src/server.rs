@@ -84,13 +84,23 @@ async fn healthz(State(health): State<Health>) -> Response {
 async fn readyz(State(health): State<Health>) -> Response {
     let missing = health.caches.missing();
     if missing.is_empty() {
-        return "ok\n".into_response();
+        return format!("ok\n{}", failing(&health.caches)).into_response();
     }
     (
         StatusCode::SERVICE_UNAVAILABLE,
         format!("{}\n", missing.join("\n")),
     )
         .into_response()
+}
+
+/// The watches that fail, one a line. That makes nobody unready: hedging goes on by what is known, and no other replica
+/// would know more.
+fn failing(caches: &Caches) -> String {
+    let lines = caches.watched().into_iter().filter_map(|watch| {
+        let error = watch.error.as_ref()?;
+        Some(format!("the watch of {} fails: {error}\n", watch.name()))
+    });
+    lines.collect()
 }
 
 async fn metrics(State(health): State<Health>) -> Response {
@@ -111,5 +121,23 @@ async fn explanation(
             );
             (StatusCode::NOT_FOUND, message).into_response()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watch_that_fails_is_told_by_who_is_ready() {
+        let caches = Caches::default();
+        let slot = caches.slot("hedgerow-off ConfigMaps", Some("shop"));
+        slot.works();
+        assert_eq!(failing(&caches), "");
+        slot.failed("forbidden".to_owned());
+        assert_eq!(
+            failing(&caches),
+            "the watch of hedgerow-off ConfigMaps in shop fails: forbidden\n"
+        );
     }
 }

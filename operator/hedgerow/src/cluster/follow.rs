@@ -1,20 +1,37 @@
 //! One watch, followed for as long as the process lives.
+//!
+//! An own small loop over kube's list and watch. The `watcher` of kube 5.0 asks for one version for ever when the server
+//! answers the start of a watch with a plain 410, and it does not tell that a watch works: an emergency stop rests on one.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::fmt::Debug;
+use std::pin::pin;
 use std::time::Duration;
 
 use futures::StreamExt;
-use futures::stream::BoxStream;
-use kube::Resource;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Event};
+use kube::api::{ListParams, WatchEvent, WatchParams};
+use kube::runtime::watcher::DefaultBackoff;
+use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
 use tokio::sync::watch;
-use tracing::warn;
+use tokio::time::{Instant, sleep, timeout};
+use tracing::{error, info, warn};
 
-use super::caches::CacheSlot;
+use super::caches::{CacheSlot, News};
 use super::client::WATCH_SECONDS;
+use super::events::{Notice, Severity};
 use super::lease::Leadership;
 use super::name::NamespacedName;
+
+/// How many objects a list asks for at once.
+const PAGE: u32 = 500;
+
+/// A watch that says nothing for longer than this is dead: the server ends it by itself before.
+const SILENCE: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
+
+/// A watch that ends sooner than this is not begun again at once.
+const SHORT: Duration = Duration::from_secs(1);
 
 /// What a watch fills.
 pub(super) trait Cache: Send + Sync {
@@ -45,57 +62,191 @@ pub(super) trait Cache: Send + Sync {
     }
 }
 
-/// The configuration that every watch starts from.
-pub(super) fn watch_config() -> watcher::Config {
-    watcher::Config::default().timeout(WATCH_SECONDS)
-}
-
 /// What one watch watches.
 pub(super) struct Source<T> {
     /// For people: the kind.
     pub(super) what: &'static str,
+    /// For people: what does not work while the watch does not.
+    pub(super) matters: &'static str,
     /// The namespace; `None` is the whole cluster.
     pub(super) namespace: Option<String>,
-    /// Begins the watch with a list.
-    pub(super) begin: Box<dyn Fn() -> BoxStream<'static, watcher::Result<Event<T>>> + Send + Sync>,
+    /// The same, to be asked.
+    pub(super) api: Api<T>,
+    /// Only objects with these labels.
+    pub(super) labels: Option<String>,
+    /// Only objects with these fields.
+    pub(super) fields: Option<String>,
 }
+
+/// Tells people of a watch that does not work, and that it does again.
+pub(super) type OnNews = Box<dyn Fn(&Notice) + Send + Sync>;
 
 /// Fills `cache` from `source`. Begins again with a list whenever this process wins the lease: what it knew as a
 /// standby may be older than the last write of the leader before it.
-pub(super) async fn follow<C: Cache>(
+pub(super) async fn follow<C>(
     source: Source<C::Object>,
     cache: &C,
     slot: CacheSlot,
     mut leadership: watch::Receiver<Leadership>,
-) {
+    on_news: OnNews,
+) where
+    C: Cache,
+    C::Object: Clone + Debug + DeserializeOwned + 'static,
+{
     loop {
         let term = leadership.borrow_and_update().term();
-        let mut stream = (source.begin)().default_backoff().boxed();
+        let watching = Watching {
+            source: &source,
+            cache,
+            slot: &slot,
+            term,
+            on_news: &on_news,
+        };
+        tokio::select! {
+            () = new_term(&mut leadership, term) => {}
+            never = watching.run() => match never {},
+        }
+    }
+}
+
+/// A watch in one term.
+struct Watching<'a, C: Cache> {
+    source: &'a Source<C::Object>,
+    cache: &'a C,
+    slot: &'a CacheSlot,
+    term: u64,
+    on_news: &'a OnNews,
+}
+
+impl<C> Watching<'_, C>
+where
+    C: Cache,
+    C::Object: Clone + Debug + DeserializeOwned + 'static,
+{
+    /// Lists, then watches from there; and lists again when the server knows that version no longer.
+    async fn run(&self) -> Infallible {
+        let mut back_off = DefaultBackoff::default();
+        let mut version = None;
+        loop {
+            let begun = Instant::now();
+            let was_list = version.is_none();
+            let result = match &mut version {
+                None => self.list().await.map(|listed| version = Some(listed)),
+                Some(version) => self.watch(version).await,
+            };
+            match &result {
+                Ok(()) if was_list || begun.elapsed() >= SHORT => continue,
+                Ok(()) => {}
+                Err(error) => {
+                    let (what, namespace) = (self.source.what, self.source.namespace.as_deref());
+                    warn!(what, namespace, %error, "watch failed, trying again");
+                    self.tell(self.slot.failed(error.to_string()));
+                    if !resumes(error) {
+                        version = None;
+                    }
+                }
+            }
+            sleep(back_off.next().unwrap_or(SHORT)).await;
+        }
+    }
+
+    /// Takes in all that there is; returns the version to watch from.
+    async fn list(&self) -> kube::Result<String> {
+        let mut params = ListParams {
+            label_selector: self.source.labels.clone(),
+            field_selector: self.source.fields.clone(),
+            limit: Some(PAGE),
+            ..ListParams::default()
+        };
         let mut found = Vec::new();
         loop {
-            tokio::select! {
-                () = new_term(&mut leadership, term) => break,
-                event = stream.next() => match event {
-                    Some(Ok(Event::Init)) => found.clear(),
-                    Some(Ok(Event::InitApply(object))) => found.push(object),
-                    Some(Ok(Event::InitDone)) => {
-                        cache.listed(source.namespace.as_deref(), std::mem::take(&mut found));
-                        slot.listed(term);
-                    }
-                    Some(Ok(Event::Apply(object))) => cache.set(NamespacedName::of(object.meta()), Some(object)),
-                    Some(Ok(Event::Delete(object))) => cache.set(NamespacedName::of(object.meta()), None),
-                    Some(Err(error)) => {
-                        warn!(what = source.what, namespace = source.namespace, %error, "watch failed, trying again");
-                        slot.failed(error.to_string());
-                    }
-                    // A watcher never ends by itself; should it, begin again rather than go blind.
-                    None => {
-                        tokio::time::sleep(Duration::from_secs(1)).await;
-                        break;
-                    }
-                },
+            let page = self.source.api.list(&params).await?;
+            found.extend(page.items.into_iter().map(without_managers));
+            params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
+            if params.continue_token.is_none() {
+                self.cache.listed(self.source.namespace.as_deref(), found);
+                self.tell(self.slot.listed(self.term));
+                return Ok(page.metadata.resource_version.unwrap_or_default());
             }
         }
+    }
+
+    /// Takes in what changes after `version`, which it moves on, until the server ends the watch as it should.
+    async fn watch(&self, version: &mut String) -> kube::Result<()> {
+        let params = WatchParams {
+            label_selector: self.source.labels.clone(),
+            field_selector: self.source.fields.clone(),
+            timeout: Some(WATCH_SECONDS),
+            bookmarks: true,
+            send_initial_events: false,
+        };
+        let mut events = pin!(self.source.api.watch(&params, version).await?);
+        self.tell(self.slot.works());
+        while let Ok(Some(event)) = timeout(SILENCE, events.next()).await {
+            let (object, exists) = match event? {
+                WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, true),
+                WatchEvent::Deleted(object) => (object, false),
+                WatchEvent::Bookmark(bookmark) => {
+                    *version = bookmark.metadata.resource_version;
+                    self.tell(self.slot.works());
+                    continue;
+                }
+                WatchEvent::Error(status) => return Err(kube::Error::Api(status)),
+            };
+            if let Some(changed) = &object.meta().resource_version {
+                version.clone_from(changed);
+            }
+            let name = NamespacedName::of(object.meta());
+            self.cache.set(name, exists.then(|| without_managers(object)));
+            self.tell(self.slot.works());
+        }
+        Ok(())
+    }
+
+    fn tell(&self, news: Option<News>) {
+        let Some(news) = news else { return };
+        let Source { what, matters, .. } = self.source;
+        let place = match &self.source.namespace {
+            Some(namespace) => format!(" in namespace {namespace}"),
+            None => String::new(),
+        };
+        let notice = match news {
+            News::Fails => Notice {
+                severity: Severity::Warning,
+                reason: "WatchFailing",
+                action: "Watch",
+                note: format!(
+                    "the watch of {what}{place} does not work: {matters}; see the log, and the operator's RBAC"
+                ),
+            },
+            News::Works => Notice {
+                severity: Severity::Normal,
+                reason: "WatchWorks",
+                action: "Watch",
+                note: format!("the watch of {what}{place} works again"),
+            },
+        };
+        match news {
+            News::Fails => error!(what, "{}", notice.note),
+            News::Works => info!(what, "{}", notice.note),
+        }
+        (self.on_news)(&notice);
+    }
+}
+
+/// Nothing is decided by who wrote which field, and it is most of an object.
+fn without_managers<T: Resource>(mut object: T) -> T {
+    object.meta_mut().managed_fields = None;
+    object
+}
+
+/// Whether a watch may go on from where it was: the server still knows that version, and nothing was sent that cannot be
+/// read.
+fn resumes(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => status.code != 410,
+        kube::Error::SerdeError(_) => false,
+        _ => true,
     }
 }
 
@@ -107,3 +258,6 @@ async fn new_term(leadership: &mut watch::Receiver<Leadership>, term: u64) {
         std::future::pending::<()>().await;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,8 +14,9 @@ use kube::api::{ObjectMeta, PostParams};
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
+use super::caches::CacheSlot;
 use super::fence::{BootTime, Fence};
 use super::write::{OnWrite, WriteError, WriteKind, bounded};
 
@@ -28,6 +29,13 @@ const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 
 /// How often the lease is renewed, or looked at.
 const RETRY_PERIOD: Duration = Duration::from_secs(2);
+
+/// What to do about a lease that RBAC denies.
+const REMEDY: &str = "the Role `hedgerow` of rbac.yaml grants the Lease that it names under resourceNames: let that be the \
+                      name under leaderElection.lease in the operator's configuration, and bind the Role to its service account";
+
+/// A lease is not listed once a term, but looked at all the time.
+const ANY_TERM: u64 = u64::MAX;
 
 /// Whether this process leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +80,7 @@ pub(super) struct Candidate {
     fence: Fence,
     on_write: OnWrite,
     leadership: watch::Sender<Leadership>,
+    slot: CacheSlot,
     terms: u64,
     seen: Option<Seen>,
 }
@@ -105,6 +114,7 @@ impl Candidate {
         fence: Fence,
         on_write: OnWrite,
         leadership: watch::Sender<Leadership>,
+        slot: CacheSlot,
     ) -> Self {
         Self {
             api,
@@ -112,6 +122,7 @@ impl Candidate {
             fence,
             on_write,
             leadership,
+            slot,
             terms: 0,
             seen: None,
         }
@@ -137,7 +148,9 @@ impl Candidate {
     async fn attempt(&mut self) {
         let sent = BootTime::now();
         let result = timeout(RETRY_PERIOD.saturating_mul(2), self.compete(sent)).await;
-        match result.unwrap_or(Err(WriteError::Timeout)) {
+        let result = result.unwrap_or(Err(WriteError::Timeout));
+        self.tell(result.as_ref().err());
+        match result {
             Ok(Held::Kept) => self.won(sent),
             Ok(Held::Taken) => {
                 // Somebody else may have led in between, unseen: what is known is as old as on standby.
@@ -147,12 +160,31 @@ impl Candidate {
             }
             Ok(Held::ByAnother) => self.lost("another replica holds the lease"),
             Err(error) => {
-                warn!(%error, lease = self.settings.name, "lease not renewed");
                 // What is stored is not known any longer.
                 self.seen = self.seen.take().filter(|_| !error.is_conflict());
                 if self.fence.check().is_err() {
                     self.lost("the lease was not renewed in time");
                 }
+            }
+        }
+    }
+
+    /// Tells how it goes: a lease that may not be had is a mistake which only a person can mend, and without one nothing is
+    /// done at all. So the operator does not become ready, and says what to do.
+    fn tell(&mut self, error: Option<&WriteError>) {
+        let lease = &self.settings.name;
+        match error {
+            None => {
+                self.slot.listed(ANY_TERM);
+            }
+            Some(error) if error.is_forbidden() => {
+                let message = format!("this replica cannot lead without Lease {lease}: {error}; {REMEDY}");
+                error!(lease, "{message}");
+                self.slot.failed(message);
+            }
+            Some(error) => {
+                warn!(%error, lease, "lease not renewed");
+                self.slot.failed(error.to_string());
             }
         }
     }
@@ -302,6 +334,7 @@ fn params() -> PostParams {
 mod tests {
     use std::sync::Arc;
 
+    use super::super::caches::Caches;
     use super::*;
 
     /// Never reached by these tests.
@@ -318,6 +351,7 @@ mod tests {
             Fence::closed(),
             Arc::new(|_, _| {}),
             watch::Sender::new(Leadership::Standby),
+            Caches::default().slot("Lease", None),
         )
     }
 

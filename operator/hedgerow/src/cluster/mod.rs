@@ -26,12 +26,15 @@ mod status;
 mod stops;
 mod write;
 
+use std::fmt::Debug;
+
 use kube::Api;
+use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-pub use self::caches::Caches;
+pub use self::caches::{Caches, Watched};
 pub use self::changes::Changes;
 pub use self::claims::{Claimant, winner};
 pub use self::client::{Clients, WRITE_TIMEOUT};
@@ -44,7 +47,7 @@ pub use self::policies::{Policies, PolicyEntry};
 pub use self::publish::{
     Change, DesiredConfigMap, EndOfLife, PublishError, Published, Publisher, Retirement,
 };
-pub use self::queue::{Lane, Outcome, Work, WriteQueue, WriteRate};
+pub use self::queue::{Lane, Outcome, Work, WriteQueue, WriteRate, Writes};
 pub use self::record::{OutputRecord, Owner};
 pub use self::schema::{SchemaError, check_served_schema};
 pub use self::scope::Scope;
@@ -52,7 +55,6 @@ pub use self::status::{StatusWriter, set_condition};
 pub use self::stops::Stops;
 pub use self::write::{OnWrite, WriteError, WriteKind};
 
-use self::caches::CacheSlot;
 use self::follow::{Cache, Source, follow};
 use self::lease::Candidate;
 use self::write::Writer;
@@ -100,8 +102,9 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// The cluster that `clients` reach. Does nothing yet: see [`spawn`](Self::spawn). `on_write` is told of each write.
-    pub fn new(clients: Clients, settings: ClusterSettings, on_write: OnWrite) -> Self {
+    /// The cluster that `clients` reach. Does nothing yet: see [`spawn`](Self::spawn). `caches` will tell how the watches
+    /// go, and `on_write` is told of each write.
+    pub fn new(clients: Clients, settings: ClusterSettings, caches: Caches, on_write: OnWrite) -> Self {
         let (fence, leadership) = match settings.lease {
             Some(_) => (Fence::closed(), Leadership::Standby),
             None => (Fence::open(), Leadership::Leading { term: 1 }),
@@ -122,7 +125,7 @@ impl Cluster {
             ),
             status: StatusWriter::new(writes.clone(), writer.clone()),
             events: Recorder::new(writes.clone(), writer, settings.reporter.clone()),
-            caches: Caches::default(),
+            caches,
             policies,
             outputs,
             stops,
@@ -157,7 +160,7 @@ impl Cluster {
         &self.clients.reads
     }
 
-    /// Starts the watches and the competition for the lease. Each task returns its name when it ends: only the lease's does
+    /// Starts the watches, the competition for the lease, and the writing of events. Each task returns its name when it ends: only the lease's does
     /// so as it should, after `release`; cancel that last, when nothing is being written any longer. Any other end, or a
     /// panic, is a fault, and the process should end too.
     pub fn spawn(&self, release: CancellationToken) -> JoinSet<&'static str> {
@@ -169,6 +172,7 @@ impl Cluster {
                 self.fence.clone(),
                 self.on_write.clone(),
                 self.leadership.clone(),
+                self.caches.slot("Lease", Some(&self.settings.operator_namespace)),
             );
             tasks.spawn(async move {
                 candidate.run(release).await;
@@ -192,6 +196,11 @@ impl Cluster {
         for namespace in scope.watches(Some(&self.settings.operator_namespace)) {
             self.watch(&mut tasks, stops::source(reads, namespace), self.stops.clone());
         }
+        let events = self.events.clone();
+        tasks.spawn(async move {
+            events.run().await;
+            "events"
+        });
         tasks.spawn(keep_acting(
             self.caches.clone(),
             self.leadership.subscribe(),
@@ -200,21 +209,19 @@ impl Cluster {
         tasks
     }
 
-    fn watch<C: Cache + 'static>(
-        &self,
-        tasks: &mut JoinSet<&'static str>,
-        source: Source<C::Object>,
-        cache: C,
-    ) {
-        let what = match &source.namespace {
-            Some(namespace) => format!("{} in {namespace}", source.what),
-            None => source.what.to_owned(),
-        };
-        let slot: CacheSlot = self.caches.slot(what);
+    fn watch<C>(&self, tasks: &mut JoinSet<&'static str>, source: Source<C::Object>, cache: C)
+    where
+        C: Cache + 'static,
+        C::Object: Clone + Debug + DeserializeOwned + Sync + 'static,
+    {
+        let slot = self.caches.slot(source.what, source.namespace.as_deref());
         let leadership = self.leadership.subscribe();
+        let events = self.events.clone();
+        let pod = NamespacedName::new(&self.settings.operator_namespace, &self.settings.reporter);
         let name = source.what;
         tasks.spawn(async move {
-            follow(source, &cache, slot, leadership).await;
+            let on_news = Box::new(move |notice: &Notice| events.about_operator(&pod, notice));
+            follow(source, &cache, slot, leadership, on_news).await;
             name
         });
     }

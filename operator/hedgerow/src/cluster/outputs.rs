@@ -3,16 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use futures::StreamExt;
 use hedgerow_api::names::{ROLE_LABEL, ROLE_OUTPUT};
 use hedgerow_tuner::Memory;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::PartialObjectMeta;
-use kube::runtime::watcher;
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client};
 
 use super::changes::Changes;
-use super::follow::{Cache, Source, watch_config};
+use super::follow::{Cache, Source};
 use super::name::{NamespacedName, PolicyKey};
 use super::policies::Policies;
 use super::record::{OutputRecord, Owner};
@@ -60,6 +58,13 @@ impl Outputs {
         records
             .filter_map(|record| Some((record.name.name.clone(), record.memory.get(target)?.clone())))
             .collect()
+    }
+
+    /// This install's outputs that were written for a policy of that name, gone or not, and whose clients may hedge.
+    pub fn letting_hedge(&self, policy: &PolicyKey) -> Vec<Arc<OutputRecord>> {
+        let mut records = self.of_this_install(|owner| owner.policy == *policy);
+        records.retain(|record| !record.released && record.memory.values().any(Memory::lets_hedge));
+        records
     }
 
     /// This install's outputs whose policy is gone and that nothing collects: to be
@@ -124,14 +129,12 @@ pub(super) fn source(client: &Client, namespace: Option<String>) -> Source<Parti
         Some(namespace) => Api::namespaced(client.clone(), namespace),
         None => Api::all(client.clone()),
     };
-    let config = watch_config().labels(&format!("{ROLE_LABEL}={ROLE_OUTPUT}"));
     Source {
         what: "output ConfigMaps",
+        matters: "documents that somebody edits or deletes are not put back",
         namespace,
-        begin: Box::new(move || {
-            watcher::watcher(api.clone(), config.clone())
-                .map(|event| event.map(|event| event.modify(|object| object.managed_fields_mut().clear())))
-                .boxed()
-        }),
+        api,
+        labels: Some(format!("{ROLE_LABEL}={ROLE_OUTPUT}")),
+        fields: None,
     }
 }

@@ -3,16 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use futures::StreamExt;
-use hedgerow_api::HedgePolicy;
+use hedgerow_api::{HedgePolicy, HedgePolicyStatus};
 use hedgerow_tuner::Timestamp;
 use kube::api::{ApiResource, DynamicObject};
-use kube::runtime::watcher;
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client};
 
 use super::changes::Changes;
 use super::claims::{self, Claimant};
-use super::follow::{Cache, Source, watch_config};
+use super::follow::{Cache, Source};
 use super::name::{NamespacedName, PolicyKey};
 
 /// A policy as it is in the cluster.
@@ -34,14 +32,19 @@ pub struct PolicyEntry {
     pub claims: BTreeSet<String>,
     /// The policy, or why it cannot be understood (stored before the schema, or by another version).
     pub policy: Result<Arc<HedgePolicy>, String>,
+    /// Its status, read apart from the rest: what cannot be understood keeps its times, and nothing in a status makes a
+    /// policy that is sound one that cannot be understood.
+    pub status: Option<HedgePolicyStatus>,
 }
 
 impl PolicyEntry {
     /// Reads what the API server sent. Nothing makes this fail: one policy that cannot be understood must neither stop
     /// the watch of the others nor lose its ConfigMaps. (`DeserializeGuard` would drop the spec that names them.)
-    fn read(object: DynamicObject) -> Self {
+    fn read(mut object: DynamicObject) -> Self {
         let metadata = object.metadata.clone();
         let claims = claims_of(&object.data);
+        let status = object.data.as_object_mut().and_then(|data| data.remove("status"));
+        let status = status.and_then(|status| serde_json::from_value(status).ok());
         let policy = object.try_parse::<HedgePolicy>();
         Self {
             key: NamespacedName::of(&metadata),
@@ -56,7 +59,19 @@ impl PolicyEntry {
             annotations: metadata.annotations.unwrap_or_default(),
             claims,
             policy: policy.map(Arc::new).map_err(|error| error.to_string()),
+            status,
         }
+    }
+
+    /// The source that it asks of, and for how many targets; `None` when it cannot be understood.
+    fn asks(&self) -> Option<(&str, usize)> {
+        let spec = &self.policy.as_ref().ok()?.spec;
+        Some((&spec.source, spec.targets.len()))
+    }
+
+    /// Whether it was there before `other`; by name where the time does not tell.
+    pub fn is_older_than(&self, other: &Self) -> bool {
+        (self.created, &self.key) < (other.created, &other.key)
     }
 
     fn claimant(&self) -> Claimant {
@@ -132,6 +147,25 @@ impl Policies {
         claims::winner(self.claimants(config_map))
     }
 
+    /// How many targets a source allows a younger policy of the namespace rests on what this one asks of it.
+    fn mark_younger(&self, before: Option<&PolicyEntry>, after: Option<&PolicyEntry>) {
+        let [asked, asks] = [before, after].map(|entry| entry.and_then(PolicyEntry::asks));
+        let (Some(this), false) = (after.or(before), asked == asks) else {
+            return;
+        };
+        let sources: Vec<&str> = [asked, asks]
+            .into_iter()
+            .flatten()
+            .map(|(source, _)| source)
+            .collect();
+        let concerned = |other: &&Arc<PolicyEntry>| {
+            this.is_older_than(other) && other.asks().is_some_and(|(source, _)| sources.contains(&source))
+        };
+        let entries = self.read();
+        let younger = in_namespace(&entries, &this.key.namespace).filter(concerned);
+        self.changes.mark(younger.map(|other| other.key.clone()));
+    }
+
     fn read(&self) -> std::sync::RwLockReadGuard<'_, BTreeMap<PolicyKey, Arc<PolicyEntry>>> {
         self.entries.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -186,6 +220,7 @@ impl Cache for Policies {
         if changed {
             self.changes.mark([key.clone()]);
             self.mark_rivals(&key, before.as_deref(), entry.as_deref());
+            self.mark_younger(before.as_deref(), entry.as_deref());
         }
     }
 }
@@ -199,12 +234,11 @@ pub(super) fn source(client: &Client, namespace: Option<String>) -> Source<Dynam
     };
     Source {
         what: "HedgePolicies",
+        matters: "edits of policies, the annotation hedgerow.dev/off among them, do not act",
         namespace,
-        begin: Box::new(move || {
-            watcher::watcher(api.clone(), watch_config())
-                .map(|event| event.map(|event| event.modify(|object| object.managed_fields_mut().clear())))
-                .boxed()
-        }),
+        api,
+        labels: None,
+        fields: None,
     }
 }
 
@@ -225,6 +259,16 @@ mod tests {
             "spec": spec,
         }))
         .unwrap()
+    }
+
+    /// A policy that asks `source` for so many targets.
+    fn asking(source: &str, targets: usize) -> Value {
+        let mut spec = publishing_to("");
+        spec["publish"] = json!([]);
+        let target = spec["targets"][0].clone();
+        spec["targets"] = (0..targets).map(|_| target.clone()).collect();
+        spec["source"] = source.into();
+        spec
     }
 
     fn publishing_to(config_map: &str) -> Value {
@@ -289,10 +333,73 @@ mod tests {
         let policies = Policies::default();
         set(&policies, "a", Some(publishing_to("kb")));
         set(&policies, "b", Some(publishing_to("kb")));
-        set(&policies, "c", Some(publishing_to("other")));
+        set(&policies, "c", Some(asking("another-source", 1)));
         assert_eq!(taken(&policies), ["a", "b", "c"]);
         set(&policies, "a", None);
         assert_eq!(taken(&policies), ["a", "b"]);
+    }
+
+    /// All are equally old here, so that their names tell who came first.
+    #[test]
+    fn younger_neighbours_are_told_when_an_older_policy_asks_their_source_for_more_or_less() {
+        let policies = Policies::default();
+        for (name, source) in [("a", "x"), ("b", "x"), ("c", "y"), ("d", "x")] {
+            set(&policies, name, Some(asking(source, 2)));
+        }
+        taken(&policies);
+        let mut generation = 1;
+        let mut edit = |name: &str, spec: Option<Value>| {
+            let mut edited = spec.map(|spec| object(name, spec));
+            if let Some(edited) = &mut edited {
+                generation += 1;
+                edited.metadata.generation = Some(generation);
+            }
+            policies.set(NamespacedName::new("helpdesk", name), edited);
+            taken(&policies)
+        };
+        assert_eq!(
+            edit("b", Some(asking("x", 3))),
+            ["b", "d"],
+            "more: younger ones of its source"
+        );
+        assert_eq!(
+            edit("b", Some(asking("y", 3))),
+            ["b", "c", "d"],
+            "those it leaves and those it joins"
+        );
+        assert_eq!(
+            edit("b", Some(publishing_to("other"))),
+            ["b", "c"],
+            "it goes to a third source"
+        );
+        assert_eq!(
+            edit("a", Some(json!({ "source": "x", "targets": "what?" }))),
+            ["a", "d"]
+        );
+        assert_eq!(edit("a", None), ["a"], "it asked for nothing by then");
+        assert_eq!(edit("c", None), ["c"], "an older one is not told");
+    }
+
+    #[test]
+    fn a_status_is_read_apart_from_the_spec() {
+        let with = |spec: Value, status: Value| {
+            let mut object = object("kb", spec);
+            object.data["status"] = status;
+            PolicyEntry::read(object)
+        };
+        let mut unreadable = publishing_to("kb");
+        unreadable["targets"] = "what?".into();
+        let entry = with(unreadable, json!({ "observedGeneration": 7 }));
+        assert!(entry.policy.is_err());
+        assert_eq!(entry.status.unwrap().observed_generation, Some(7));
+
+        let entry = with(publishing_to("kb"), json!({ "conditions": "what?" }));
+        assert!(entry.policy.is_ok(), "{:?}", entry.policy);
+        assert_eq!(entry.status, Some(HedgePolicyStatus::default()));
+
+        let entry = with(publishing_to("kb"), json!("what?"));
+        assert!(entry.policy.is_ok(), "{:?}", entry.policy);
+        assert_eq!(entry.status, None);
     }
 
     #[test]

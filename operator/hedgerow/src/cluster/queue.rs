@@ -60,7 +60,29 @@ pub enum Outcome {
     Retry,
 }
 
-/// How many pieces of work are popped.
+/// So many policies of one namespace are worked on at once, so that a namespace where every write waits for its timeout (a
+/// webhook that hangs, say) leaves writers to the others.
+pub(crate) const PER_NAMESPACE: usize = 4;
+
+/// What somebody who pops is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writes {
+    /// Every lane.
+    All,
+    /// [`Lane::Safe`] alone, so that there is somebody for it whatever the others wait for.
+    Safe,
+}
+
+impl Writes {
+    fn last_lane(self) -> Lane {
+        match self {
+            Self::All => Lane::Rest,
+            Self::Safe => Lane::Safe,
+        }
+    }
+}
+
+/// How many pieces of work are popped. [`Lane::Safe`] does not wait for it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WriteRate {
     /// A second, in the long run; above 0.
@@ -87,17 +109,35 @@ pub struct WriteQueue {
 #[derive(Debug)]
 struct Inner {
     core: Mutex<Core>,
-    wake: Notify,
+    /// Who waits, apart by what they are there for: who cannot use a call must not swallow it.
+    for_all: Notify,
+    for_safe: Notify,
+}
+
+impl Inner {
+    fn woken(&self, writes: Writes) -> &Notify {
+        match writes {
+            Writes::All => &self.for_all,
+            Writes::Safe => &self.for_safe,
+        }
+    }
+
+    /// Wakes one of each, who wakes the next of its kind when there was something.
+    fn wake(&self) {
+        self.for_all.notify_one();
+        self.for_safe.notify_one();
+    }
 }
 
 impl WriteQueue {
     /// An empty queue. The rate counts in the order of lanes: whenever there is room for one more write, the first
-    /// lane that has something gets it.
+    /// lane that has something gets it; [`Lane::Safe`] never waits for room.
     pub fn new(rate: WriteRate) -> Self {
         Self {
             inner: Arc::new(Inner {
                 core: Mutex::new(Core::new(rate, Instant::now().into_std())),
-                wake: Notify::new(),
+                for_all: Notify::new(),
+                for_safe: Notify::new(),
             }),
         }
     }
@@ -106,24 +146,25 @@ impl WriteQueue {
     /// error is tried at once when the safe direction calls.
     pub fn push(&self, policy: PolicyKey, lane: Lane) {
         self.core().push(policy, lane);
-        self.inner.wake.notify_one();
+        self.inner.wake();
     }
 
     /// Waits for the next piece of work. Safe to cancel. Several workers may wait.
-    pub async fn pop(&self) -> Work {
+    pub async fn pop(&self, writes: Writes) -> Work {
+        let woken = self.inner.woken(writes);
         loop {
-            let next = self.core().pop(Instant::now().into_std());
+            let next = self.core().pop(writes, Instant::now().into_std());
             match next {
                 Next::Work(work) => {
                     // There may be more: wake another worker, which wakes the next.
-                    self.inner.wake.notify_one();
+                    self.inner.wake();
                     return work;
                 }
                 Next::At(due) => tokio::select! {
-                    () = self.inner.wake.notified() => {}
+                    () = woken.notified() => {}
                     () = sleep_until(Instant::from_std(due)) => {}
                 },
-                Next::Idle => self.inner.wake.notified().await,
+                Next::Idle => woken.notified().await,
             }
         }
     }
@@ -133,7 +174,7 @@ impl WriteQueue {
         let jitter = rand::rng().random_range(0.75..1.25);
         self.core()
             .finish(work, outcome, jitter, Instant::now().into_std());
-        self.inner.wake.notify_one();
+        self.inner.wake();
     }
 
     /// Forgets what waits, for a process that no longer leads; what is being worked on goes on until it is finished.
@@ -166,7 +207,7 @@ mod tests {
         let queue = WriteQueue::new(WriteRate::default());
         let worker = tokio::spawn({
             let queue = queue.clone();
-            async move { queue.pop().await }
+            async move { queue.pop(Writes::All).await }
         });
         tokio::task::yield_now().await;
         queue.push(policy("a"), Lane::Rest);
@@ -179,7 +220,7 @@ mod tests {
         let workers: Vec<_> = (0..3)
             .map(|_| {
                 let queue = queue.clone();
-                tokio::spawn(async move { queue.pop().await })
+                tokio::spawn(async move { queue.pop(Writes::All).await })
             })
             .collect();
         tokio::task::yield_now().await;
@@ -195,13 +236,28 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn who_is_there_for_the_safe_lane_is_woken_for_it_and_takes_no_call_from_the_others() {
+        let queue = WriteQueue::new(WriteRate::default());
+        let writer = |writes| {
+            let queue = queue.clone();
+            tokio::spawn(async move { queue.pop(writes).await.policy })
+        };
+        let (safe, all) = (writer(Writes::Safe), writer(Writes::All));
+        tokio::task::yield_now().await;
+        queue.push(policy("a"), Lane::Document);
+        assert_eq!(all.await.unwrap(), policy("a"));
+        queue.push(policy("off"), Lane::Safe);
+        assert_eq!(safe.await.unwrap(), policy("off"));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn what_failed_comes_back_after_its_back_off() {
         let queue = WriteQueue::new(WriteRate::default());
         queue.push(policy("a"), Lane::Document);
-        let work = queue.pop().await;
+        let work = queue.pop(Writes::All).await;
         let begun = Instant::now();
         queue.finish(&work, Outcome::Retry);
-        assert_eq!(queue.pop().await, work);
+        assert_eq!(queue.pop(Writes::All).await, work);
         let waited = begun.elapsed();
         assert!(
             waited >= Duration::from_millis(375) && waited <= Duration::from_millis(626),

@@ -20,6 +20,8 @@ pub struct StatusWriter {
     client: Client,
     writer: Writer,
     written: Arc<Mutex<HashMap<PolicyKey, Written>>>,
+    /// The policies of which a status was refused, as they were then: UID and generation.
+    refused: Arc<Mutex<HashMap<PolicyKey, (String, i64)>>>,
 }
 
 /// The last write, which the watch may not have told yet.
@@ -38,15 +40,16 @@ impl StatusWriter {
             client,
             writer,
             written: Arc::default(),
+            refused: Arc::default(),
         }
     }
 
     /// The status of a policy as it is known to be: what was written last, else what the watch tells. Carry over
-    /// `history` and `lastTransitionTime` from here. Empty for a policy that cannot be understood.
+    /// `history` and `lastTransitionTime` from here.
     pub fn current(&self, policy: &PolicyEntry) -> HedgePolicyStatus {
         match self.unseen_write(policy) {
             Some(written) => written.status,
-            None => observed(policy).unwrap_or_default(),
+            None => policy.status.clone().unwrap_or_default(),
         }
     }
 
@@ -59,7 +62,7 @@ impl StatusWriter {
         let unseen = self.unseen_write(policy);
         let known = match &unseen {
             Some(written) => Some(written.status.clone()),
-            None => observed(policy),
+            None => policy.status.clone(),
         };
         if known.as_ref() == Some(status) {
             return Ok(false);
@@ -86,6 +89,17 @@ impl StatusWriter {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .remove(policy);
+        self.refused
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(policy);
+    }
+
+    /// Whether this is the first time that the API server refuses the status of this generation of a policy.
+    pub fn is_first_refusal(&self, policy: &PolicyEntry) -> bool {
+        let refused = (policy.uid.clone(), policy.generation);
+        let mut all = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(policy.key.clone(), refused.clone()) != Some(refused)
     }
 
     /// Replaces the status. Not by server-side apply: that would keep what others put there (the default of the schema is
@@ -145,14 +159,6 @@ impl StatusWriter {
 
 fn resource() -> ApiResource {
     ApiResource::erase::<HedgePolicy>(&())
-}
-
-fn observed(policy: &PolicyEntry) -> Option<HedgePolicyStatus> {
-    policy
-        .policy
-        .as_ref()
-        .ok()
-        .and_then(|policy| policy.status.clone())
 }
 
 /// Puts `condition` in its place among `conditions`. Its `lastTransitionTime` is kept unless the status flips.

@@ -5,16 +5,14 @@ mod parse;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use futures::StreamExt;
 use hedgerow_api::names::{OFF_ANNOTATION, OFF_CONFIG_MAP};
 use hedgerow_tuner::{Reason, Stop};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::runtime::watcher;
 use kube::{Api, Client};
 
 use self::parse::{Breadth, StopOrder};
 use super::changes::Changes;
-use super::follow::{Cache, Source, watch_config};
+use super::follow::{Cache, Source};
 use super::name::{NamespacedName, PolicyKey};
 use super::policies::Policies;
 
@@ -121,11 +119,14 @@ pub(super) fn source(client: &Client, namespace: Option<String>) -> Source<Confi
         Some(namespace) => Api::namespaced(client.clone(), namespace),
         None => Api::all(client.clone()),
     };
-    let config = watch_config().fields(&format!("metadata.name={OFF_CONFIG_MAP}"));
     Source {
         what: "hedgerow-off ConfigMaps",
+        matters: "an emergency stop by ConfigMap does not act: stop policies by the annotation hedgerow.dev/off, or by \
+                  mode: Disabled",
         namespace,
-        begin: Box::new(move || watcher::watcher(api.clone(), config.clone()).boxed()),
+        api,
+        labels: None,
+        fields: Some(format!("metadata.name={OFF_CONFIG_MAP}")),
     }
 }
 

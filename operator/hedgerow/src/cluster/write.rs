@@ -7,6 +7,7 @@ use tokio::time::timeout;
 
 use super::client::WRITE_TIMEOUT;
 use super::fence::{Fence, NotLeading};
+use crate::heartbeat;
 
 /// What is written; the label of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,7 +34,7 @@ impl WriteKind {
     }
 }
 
-/// Told of every write with its outcome: `ok` or [`WriteError::outcome`].
+/// Told of every write with its outcome: `ok`, [`WriteError::outcome`], or `dropped` for an event that found no room.
 pub type OnWrite = Arc<dyn Fn(WriteKind, &'static str) + Send + Sync>;
 
 /// Why a write did not happen, or is not known to have happened.
@@ -63,6 +64,18 @@ impl WriteError {
             Self::Refused(_) => "refused",
             Self::Unreachable(_) => "unreachable",
         }
+    }
+
+    /// Whether the API server says that it will never take this: too large, or against its schema. An admission policy may
+    /// answer with the same code, and may be lifted.
+    pub fn is_invalid(&self) -> bool {
+        let denied = |status: &Status| status.message.contains("denied request");
+        matches!(self, Self::Refused(status) if matches!(status.code, 400 | 413 | 422) && !denied(status))
+    }
+
+    /// Whether RBAC denies it.
+    pub(super) fn is_forbidden(&self) -> bool {
+        matches!(self, Self::Refused(status) if status.is_forbidden())
     }
 
     /// Whether the object is not there.
@@ -129,11 +142,19 @@ impl Writer {
         (self.on_write)(kind, result.as_ref().map_or_else(WriteError::outcome, |_| "ok"));
         result
     }
+
+    /// Counts a write that was let go before it was begun.
+    pub(super) fn dropped(&self, kind: WriteKind) {
+        (self.on_write)(kind, "dropped");
+    }
 }
 
 /// Waits for `request` no longer than [`WRITE_TIMEOUT`].
 pub(super) async fn bounded<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, WriteError> {
-    match timeout(WRITE_TIMEOUT, request).await {
+    let answer = timeout(WRITE_TIMEOUT, request).await;
+    // However long the API server takes, whoever waits for it does move.
+    heartbeat::beat();
+    match answer {
         Ok(answer) => answer.map_err(WriteError::from),
         Err(_elapsed) => Err(WriteError::Timeout),
     }
@@ -166,5 +187,20 @@ mod tests {
         let result: Result<(), _> = writer.write(WriteKind::ConfigMap, std::future::pending()).await;
         assert!(matches!(result, Err(WriteError::Timeout)));
         assert_eq!(begun.elapsed(), WRITE_TIMEOUT);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_an_api_server_that_hangs_is_not_stuck() {
+        let writer = Writer::new(Fence::open(), Arc::new(|_, _| {}));
+        let heartbeats = heartbeat::Heartbeats::default();
+        let work = async {
+            // An hour of it.
+            for _ in 0..720 {
+                let result: Result<(), _> = writer.write(WriteKind::ConfigMap, std::future::pending()).await;
+                assert!(matches!(result, Err(WriteError::Timeout)));
+                assert_eq!(heartbeats.stuck(), [""; 0]);
+            }
+        };
+        heartbeats.of("writer").accompany(work).await;
     }
 }

@@ -3,7 +3,7 @@
 use hedgerow_api::{ConditionReason, ConditionType, HedgePolicyStatus, TargetState, TargetStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use crate::cluster::{Change, NamespacedName, Notice, Severity};
+use crate::cluster::{Change, NamespacedName, Notice, Severity, WriteError};
 
 /// The events that follow from how two statuses of one policy differ.
 pub(super) fn notices(before: &HedgePolicyStatus, after: &HedgePolicyStatus) -> Vec<Notice> {
@@ -41,6 +41,16 @@ pub(super) fn put_right(name: &NamespacedName, change: &Change) -> Option<Notice
         action: "Publish",
         note,
     })
+}
+
+/// The API server does not take the status of a policy, so that people see none.
+pub(super) fn status_refused(why: &WriteError) -> Notice {
+    Notice {
+        severity: Severity::Warning,
+        reason: "StatusRefused",
+        action: "Reconcile",
+        note: format!("the status cannot be told: {why}; apply the policy again as it is documented"),
+    }
 }
 
 /// Clients of a target are told something else than before.

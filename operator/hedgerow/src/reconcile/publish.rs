@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use futures::future::{join, join_all};
 use hedgerow_tuner::Timestamp;
 use tracing::{info, warn};
 
@@ -16,43 +17,58 @@ use crate::words;
 
 impl Reconciler {
     /// Publishes what is desired, and notes what became of it.
+    ///
+    /// All ConfigMaps of a policy at once: one that is not answered neither keeps the others from being switched off, nor
+    /// the writer for longer than its own timeout.
     pub(super) async fn publish(
         &self,
         entry: &PolicyEntry,
         desired: &[DesiredConfigMap],
         now: Timestamp,
     ) -> Outcome {
+        let publisher = &self.cluster.publisher;
+        let owner = Owner {
+            policy: entry.key.clone(),
+            uid: entry.uid.clone(),
+        };
+        let named: BTreeSet<&NamespacedName> = desired.iter().map(|config_map| &config_map.name).collect();
+        let mut unnamed = self.cluster.outputs.written_for(&entry.uid);
+        unnamed.retain(|record| !named.contains(&record.name) && !record.released);
+        let (published, retired) = join(
+            join_all(
+                desired
+                    .iter()
+                    .map(|config_map| publisher.publish(config_map, now)),
+            ),
+            join_all(
+                unnamed
+                    .iter()
+                    .map(|record| publisher.retire(&record.name, &owner, now)),
+            ),
+        )
+        .await;
+
         let mut written = BTreeMap::new();
         let (mut again, mut valid_until) = (Vec::new(), Vec::new());
         let mut outcome = Outcome::Done;
-        for config_map in desired {
-            let result = self.cluster.publisher.publish(config_map, now).await;
-            written.insert(
-                config_map.name.name.clone(),
-                match result {
-                    Ok(published) => {
-                        again.extend(again_at(&config_map.name, &published));
-                        valid_until.extend(published.validity.and_then(|validity| validity.valid_until));
-                        self.tell_change(entry, &config_map.name, &published.change).await;
-                        Written::Published
-                    }
-                    Err(why) => {
-                        outcome = Outcome::Retry;
-                        self.failed(&config_map.name, &why)
-                    }
-                },
-            );
-        }
-        let named: BTreeSet<&NamespacedName> = desired.iter().map(|config_map| &config_map.name).collect();
-        for record in self.cluster.outputs.written_for(&entry.uid) {
-            if named.contains(&record.name) || record.released {
-                continue;
-            }
-            let owner = Owner {
-                policy: entry.key.clone(),
-                uid: entry.uid.clone(),
+        for (config_map, result) in desired.iter().zip(published) {
+            let name = &config_map.name;
+            let became = match result {
+                Ok(published) => {
+                    again.extend(again_at(name, &published));
+                    valid_until.extend(published.validity.and_then(|validity| validity.valid_until));
+                    self.tell_change(entry, name, &published.change);
+                    Written::Published
+                }
+                Err(why) => {
+                    outcome = Outcome::Retry;
+                    self.failed(name, &why)
+                }
             };
-            match self.cluster.publisher.retire(&record.name, &owner, now).await {
+            written.insert(name.name.clone(), became);
+        }
+        for (record, result) in unnamed.iter().zip(retired) {
+            match result {
                 Ok(Retirement::Until(at)) => again.push(at),
                 Ok(Retirement::Gone | Retirement::Released) => {}
                 Err(why) => {
@@ -88,17 +104,14 @@ impl Reconciler {
         }
     }
 
-    async fn tell_change(&self, entry: &PolicyEntry, name: &NamespacedName, change: &Change) {
+    fn tell_change(&self, entry: &PolicyEntry, name: &NamespacedName, change: &Change) {
         match change {
             Change::Unchanged => {}
             Change::Created | Change::Updated => info!(config_map = %name, ?change, "written"),
             Change::TakenOver | Change::PutBack { .. } => {
                 info!(config_map = %name, ?change, "written");
                 if let Some(notice) = super::notices::put_right(name, change) {
-                    self.cluster
-                        .events
-                        .about_policy(&entry.key, &entry.uid, &notice)
-                        .await;
+                    self.cluster.events.about_policy(&entry.key, &entry.uid, &notice);
                 }
             }
         }

@@ -136,6 +136,7 @@ mod tests {
             annotations: BTreeMap::new(),
             claims: BTreeSet::new(),
             policy: policy_object.map(Arc::new).map_err(|why| why.to_string()),
+            status: None,
         }
     }
 

@@ -1,19 +1,20 @@
 //! What runs while this process leads: samplers, the pump of changes, the clock of renewals, and the writers.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hedgerow_signals::{ReadingKind, Source};
 use rand::RngExt;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::identity::Identity;
 use super::unexpected;
-use crate::cluster::{Cluster, Lane, NamespacedName, Notice, PolicyKey, Severity, WriteQueue};
-use crate::heartbeat::Heartbeats;
+use crate::cluster::{Cluster, Lane, NamespacedName, Notice, Severity, WriteQueue, Writes};
+use crate::heartbeat::{self, Heartbeats};
 use crate::index::Index;
 use crate::metrics::Metrics;
 use crate::reconcile::Reconciler;
@@ -21,8 +22,11 @@ use crate::sampler::{OnSourceState, Sampler};
 use crate::settings::Settings;
 use crate::words;
 
-/// Policies are written by so many tasks at once. A write takes some milliseconds, and the queue limits the rate.
-const WRITERS: usize = 4;
+/// Policies are written by so many tasks at once. A write takes some milliseconds, and the queue limits the rate; there are
+/// more than that needs because a write that is not answered takes seconds.
+const WRITERS: usize = 12;
+/// And so many are there for what switches clients off alone, whatever the others wait for.
+const SAFE_WRITERS: usize = 4;
 /// How often it is looked for documents to renew.
 const RENEWAL_PERIOD: Duration = Duration::from_secs(1);
 
@@ -72,7 +76,7 @@ impl Term<'_> {
     fn start(&self, over: &CancellationToken) -> (JoinSet<&'static str>, JoinSet<&'static str>) {
         let wake = Arc::new(Notify::new());
         let mut tasks = JoinSet::new();
-        let on_state = self.tell_operator(&mut tasks);
+        let on_state = self.tell_operator();
         for (source, kind) in self
             .sources
             .iter()
@@ -96,11 +100,6 @@ impl Term<'_> {
                 "sampler"
             });
         }
-        tasks.spawn(pump(
-            Arc::clone(&self.cluster),
-            self.index.clone(),
-            self.queue.clone(),
-        ));
         tasks.spawn(renew(self.index.clone(), self.queue.clone()));
 
         let reconciler = Arc::new(Reconciler {
@@ -112,30 +111,27 @@ impl Term<'_> {
             wake,
             metrics: self.metrics.clone(),
         });
+        tasks.spawn(pump(Arc::clone(&reconciler), self.queue.clone()));
         let mut writers = JoinSet::new();
-        for number in 0..WRITERS {
+        let posts = [(Writes::All, WRITERS), (Writes::Safe, SAFE_WRITERS)];
+        let posts = posts
+            .into_iter()
+            .flat_map(|(writes, number)| std::iter::repeat_n(writes, number));
+        for (number, writes) in posts.enumerate() {
             let (reconciler, queue, over) = (Arc::clone(&reconciler), self.queue.clone(), over.clone());
             let heartbeat = self.heartbeats.of(format!("writer {number}"));
-            writers.spawn(async move {
-                write(&reconciler, &queue, &over, &heartbeat).await;
+            writers.spawn(heartbeat.accompany(async move {
+                write(&reconciler, &queue, writes, &over).await;
                 "writer"
-            });
+            }));
         }
         (tasks, writers)
     }
 
-    /// Events about a source go to the operator's pod, one after the other, and never hold a sampler up.
-    fn tell_operator(&self, tasks: &mut JoinSet<&'static str>) -> OnSourceState {
-        const WAITING: usize = 16;
-        let (sender, mut receiver) = mpsc::channel::<Notice>(WAITING);
+    /// Events about a source go to the operator's pod.
+    fn tell_operator(&self) -> OnSourceState {
         let pod = NamespacedName::new(&self.identity.namespace, &self.identity.pod);
         let cluster = Arc::clone(&self.cluster);
-        tasks.spawn(async move {
-            while let Some(notice) = receiver.recv().await {
-                cluster.events.about_operator(&pod, &notice).await;
-            }
-            "events"
-        });
         Arc::new(move |source, failing| {
             let notice = match failing {
                 Some(why) => Notice {
@@ -151,46 +147,25 @@ impl Term<'_> {
                     note: format!("source {source} answers again"),
                 },
             };
-            // A full channel means that events cannot be written; nothing rests on one.
-            let _ = sender.try_send(notice);
+            cluster.events.about_operator(&pod, &notice);
         })
     }
 }
 
-/// Hands every policy that something changed for to the queue; at first every policy there is.
-async fn pump(cluster: Arc<Cluster>, index: Index, queue: WriteQueue) -> &'static str {
-    let orphaned = cluster.outputs.orphans();
-    let orphaned = orphaned
+/// Hands every policy that something changed for to the queue; at first every policy there is, and what gone ones left.
+async fn pump(reconciler: Arc<Reconciler>, queue: WriteQueue) -> &'static str {
+    let cluster = &reconciler.cluster;
+    let orphans = cluster.outputs.orphans();
+    let owners = orphans
         .iter()
         .filter_map(|record| Some(record.owner.as_ref()?.policy.clone()));
-    for policy in cluster.policies.keys().into_iter().chain(orphaned) {
-        queue.push(policy, Lane::Document);
-    }
+    let mut changed: BTreeSet<_> = cluster.policies.keys().into_iter().chain(owners).collect();
     loop {
-        let changed = cluster.changes.take().await;
-        // Whoever was refused for what its neighbours have may be accepted now.
-        let neighbours = index.refused().into_iter().filter(|refused| {
-            !changed.contains(refused)
-                && changed
-                    .iter()
-                    .any(|changed| changed.namespace == refused.namespace)
-        });
-        for policy in neighbours.chain(changed.iter().cloned()) {
-            let lane = lane(&cluster, &policy);
+        for policy in changed {
+            let lane = reconciler.lane(&policy);
             queue.push(policy, lane);
         }
-    }
-}
-
-/// A stop goes before everything else.
-fn lane(cluster: &Cluster, policy: &PolicyKey) -> Lane {
-    let stopped = |entry: Arc<crate::cluster::PolicyEntry>| {
-        cluster.stops.stop_for(policy, &entry.annotations).is_some()
-    };
-    if cluster.policies.get(policy).is_some_and(stopped) {
-        Lane::Safe
-    } else {
-        Lane::Document
+        changed = cluster.changes.take().await;
     }
 }
 
@@ -207,19 +182,14 @@ async fn renew(index: Index, queue: WriteQueue) -> &'static str {
 }
 
 /// Takes work from the queue until `over`; what is begun is finished.
-async fn write(
-    reconciler: &Reconciler,
-    queue: &WriteQueue,
-    over: &CancellationToken,
-    heartbeat: &crate::heartbeat::Heartbeat,
-) {
+async fn write(reconciler: &Reconciler, queue: &WriteQueue, writes: Writes, over: &CancellationToken) {
     const IDLE: Duration = Duration::from_secs(10);
     loop {
-        heartbeat.beat();
+        heartbeat::beat();
         let work = tokio::select! {
             biased;
             () = over.cancelled() => return,
-            work = timeout(IDLE, queue.pop()) => work,
+            work = timeout(IDLE, queue.pop(writes)) => work,
         };
         if let Ok(work) = work {
             let outcome = reconciler.reconcile(&work).await;

@@ -7,7 +7,8 @@ use hedgerow_tuner::Reason;
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use crate::scene::{
-    CONFIG_MAP, HOUR, KEY, NOW, View, desired, document, hedging, is_absent, published_stage, stage,
+    CONFIG_MAP, HOUR, KEY, NOW, View, desired, document, hedging, is_absent, published_stage,
+    remembers_hedging, stage,
 };
 
 /// What a policy with `expiry: never` wants.
@@ -176,19 +177,6 @@ async fn an_output_whose_policy_cannot_be_rendered_is_written_off() {
         .await
         .unwrap();
     assert_eq!(again.change, Change::Unchanged);
-}
-
-/// What is remembered of a target whose clients hedge at full budget.
-fn remembers_hedging() -> hedgerow_tuner::Memory {
-    serde_json::from_value(serde_json::json!({
-        "written": NOW, "revision": 7,
-        "orders": {
-            "hedging": { "delayMs": 512.0, "minRemainingMs": 150.0, "percent": 10.0, "minPerSecond": 0.0 },
-            "reason": "Tuned",
-        },
-        "phase": { "Full": { "since": NOW.minus(HOUR) } },
-    }))
-    .unwrap()
 }
 
 #[tokio::test]

@@ -6,8 +6,11 @@ use hedgerow::cluster::{LeaseSettings, NotLeading, PublishError, SchemaError, ch
 use hedgerow_tests::{Cluster, Namespace};
 use k8s_openapi::api::coordination::v1::Lease;
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
 
-use crate::scene::{NOW, PATIENCE, View, control_plane, create_policy, desired, namespace, settings};
+use crate::scene::{
+    NOW, PATIENCE, View, clients, control_plane, create_policy, desired, namespace, settings,
+};
 
 async fn candidate(namespace: &Namespace, identity: &str) -> View {
     let mut settings = settings(
@@ -71,6 +74,62 @@ async fn one_leads_and_another_follows_at_once_when_it_stops() {
     .unwrap();
     let seen = second.outputs.written_for(&owner.uid);
     assert_eq!(seen.len(), 1, "it knows what the leader before it wrote");
+}
+
+/// The Role that the chart ships names the Lease; so a configuration that names another is a mistake.
+#[tokio::test]
+async fn a_replica_that_may_not_use_its_lease_is_not_ready_and_says_what_to_do() {
+    let namespace = namespace("lease-denied").await;
+    let role = json!({ "apiVersion": "v1", "kind": "List", "items": [
+        { "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "hedgerow" } },
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": { "name": "hedgerow" },
+            "rules": [
+                { "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"] },
+                {
+                    "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": ["hedgerow"],
+                    "verbs": ["get", "update"],
+                },
+                { "apiGroups": ["", "hedgerow.dev"], "resources": ["configmaps", "hedgepolicies"], "verbs": ["list", "watch"] },
+            ],
+        },
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": { "name": "hedgerow" },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "hedgerow" },
+            "subjects": [{ "kind": "ServiceAccount", "name": "hedgerow", "namespace": namespace.name() }],
+        },
+    ]});
+    namespace.apply(&role.to_string()).await.unwrap();
+    let admin = control_plane().await.admin();
+    let kubeconfig = control_plane().await.folder().join("lease-denied.kubeconfig");
+    let account = admin
+        .of_service_account(namespace.name(), "hedgerow", kubeconfig)
+        .await
+        .unwrap();
+    let replica = async |lease: &str| {
+        let lease = LeaseSettings {
+            name: lease.into(),
+            identity: "only".into(),
+        };
+        let mut settings = settings(&[namespace.name()], Some(lease));
+        settings.operator_namespace = namespace.name().to_owned();
+        View::by(clients(account.kubeconfig()).await, settings)
+    };
+
+    let denied = replica("another-name").await;
+    denied
+        .sees("what to do", |view| {
+            let missing = view.caches.missing();
+            missing.len() == 1
+                && missing[0].contains("another-name")
+                && missing[0].contains("leaderElection.lease")
+        })
+        .await;
+    assert!(!denied.caches.synced());
+
+    let allowed = replica("hedgerow").await;
+    allowed.sees("it is ready", |view| view.caches.synced()).await;
+    until_acting(&allowed).await;
 }
 
 /// The API server stalls with its connections open, which no client notices by itself.

@@ -11,6 +11,7 @@ mod end_of_life;
 mod lease;
 mod ownership;
 mod publish;
+mod reconcile;
 mod refusals;
 mod scene;
 mod tell;

@@ -8,9 +8,13 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use hedgerow::cluster::{
-    Clients, Cluster, ClusterSettings, DesiredConfigMap, EndOfLife, LeaseSettings, NamespacedName, Owner,
-    PolicyEntry, PolicyKey, PublishError, Published, Scope,
+    Caches, Clients, Cluster, ClusterSettings, DesiredConfigMap, EndOfLife, LeaseSettings, NamespacedName,
+    Owner, PolicyEntry, PolicyKey, PublishError, Published, Scope, WriteQueue, WriteRate,
 };
+use hedgerow::index::Index;
+use hedgerow::metrics::Metrics;
+use hedgerow::reconcile::Reconciler;
+use hedgerow::settings::Settings;
 use hedgerow_api::HedgePolicy;
 use hedgerow_config::{Identity, Limits, NativeDocument, Validity};
 use hedgerow_tests::{Namespace, eventually};
@@ -77,7 +81,7 @@ pub(crate) async fn clients(kubeconfig: &Path) -> Clients {
 
 /// An operator's view of the cluster; its watches end with it.
 pub(crate) struct View {
-    cluster: Cluster,
+    cluster: Arc<Cluster>,
     pub(crate) release: CancellationToken,
     pub(crate) tasks: JoinSet<&'static str>,
 }
@@ -118,14 +122,35 @@ impl View {
     }
 
     pub(crate) async fn start(control_plane: &hedgerow_tests::Cluster, settings: ClusterSettings) -> Self {
-        let clients = clients(control_plane.admin().kubeconfig()).await;
-        let cluster = Cluster::new(clients, settings, Arc::new(|_, _| {}));
+        Self::by(clients(control_plane.admin().kubeconfig()).await, settings)
+    }
+
+    /// An operator that has the rights of these clients.
+    pub(crate) fn by(clients: Clients, settings: ClusterSettings) -> Self {
+        let cluster = Cluster::new(clients, settings, Caches::default(), Arc::new(|_, _| {}));
+        let cluster = Arc::new(cluster);
         let release = CancellationToken::new();
         let tasks = cluster.spawn(release.clone());
         Self {
             cluster,
             release,
             tasks,
+        }
+    }
+
+    /// What brings policies to what they shall be, with a source that any namespace may name: 2 targets each.
+    pub(crate) fn reconciler(&self) -> Reconciler {
+        let sources = "sources: [{ name: default, url: 'http://127.0.0.1:1', namespaces: ['*'], \
+                       ceilings: { maxTargetsPerNamespace: 2 } }]";
+        let (index, queue) = (Index::default(), WriteQueue::new(WriteRate::default()));
+        Reconciler {
+            cluster: Arc::clone(&self.cluster),
+            sources: Settings::parse("operator.yaml", sources).unwrap().sources,
+            propagation: Duration::from_secs(90),
+            metrics: Metrics::new(index.clone(), queue.clone(), self.caches.clone()),
+            index,
+            queue,
+            wake: Arc::default(),
         }
     }
 
@@ -254,6 +279,19 @@ pub(crate) fn desired(owner: &Owner, delay_ms: f64) -> DesiredConfigMap {
         memory: BTreeMap::from([("shard-read".to_owned(), hedgerow_tuner::Memory::default())]),
         renew: false,
     }
+}
+
+/// What is remembered of a target whose clients hedge at full budget.
+pub(crate) fn remembers_hedging() -> hedgerow_tuner::Memory {
+    serde_json::from_value(json!({
+        "written": NOW, "revision": 7,
+        "orders": {
+            "hedging": { "delayMs": 512.0, "minRemainingMs": 150.0, "percent": 10.0, "minPerSecond": 0.0 },
+            "reason": "Tuned",
+        },
+        "phase": { "Full": { "since": NOW.minus(HOUR) } },
+    }))
+    .unwrap()
 }
 
 /// The document under a key of a ConfigMap.

@@ -1,10 +1,14 @@
 //! Status and events.
 
+use std::collections::BTreeSet;
+
+use anyhow::ensure;
 use hedgerow::cluster::{Notice, Severity};
 use hedgerow_api::{HedgePolicy, HedgePolicyStatus, Summary};
+use hedgerow_tests::eventually;
 use k8s_openapi::api::events::v1::Event;
 
-use crate::scene::{create_policy, stage};
+use crate::scene::{PATIENCE, create_policy, stage};
 
 fn status(hedging: &str) -> HedgePolicyStatus {
     HedgePolicyStatus {
@@ -90,17 +94,21 @@ async fn events_are_told_with_their_numbers_each_time() {
             action: "Switch",
             note: format!("queue {queue} is above 50"),
         };
-        view.events.about_policy(&owner.policy, &owner.uid, &notice).await;
+        view.events.about_policy(&owner.policy, &owner.uid, &notice);
     }
 
-    let events = namespace.api::<Event>().list(&Default::default()).await.unwrap();
-    let mut notes: Vec<_> = events
-        .items
-        .iter()
-        .filter_map(|event| event.note.as_deref())
-        .collect();
-    notes.sort_unstable();
-    assert_eq!(notes, ["queue 51 is above 50", "queue 77 is above 50"]);
+    eventually("both events are written", PATIENCE, async || {
+        let events = namespace.api::<Event>().list(&Default::default()).await?;
+        let notes = events.items.iter().filter_map(|event| event.note.as_deref());
+        let notes: BTreeSet<_> = notes.collect();
+        ensure!(
+            notes == ["queue 51 is above 50", "queue 77 is above 50"].into(),
+            "there are {notes:?}"
+        );
+        Ok(())
+    })
+    .await
+    .unwrap();
     let described = namespace
         .kubectl(&["describe", "hedgepolicy", "kb"])
         .await

@@ -27,9 +27,7 @@ impl Bucket {
 
     /// Takes a token, or says when there will be one.
     pub(super) fn take(&mut self, now: Instant) -> Result<(), Instant> {
-        let gained = now.saturating_duration_since(self.at).as_secs_f64() * self.rate.per_second;
-        self.tokens = (self.tokens + gained).min(self.rate.burst);
-        self.at = self.at.max(now);
+        self.fill(now);
         if self.tokens >= 1.0 {
             self.tokens -= 1.0;
             return Ok(());
@@ -37,6 +35,18 @@ impl Bucket {
         // Rounded up to a millisecond, so that who waits until then does find a token.
         let missing = Duration::from_secs_f64((1.0 - self.tokens) / self.rate.per_second);
         Err(now + missing + Duration::from_millis(1))
+    }
+
+    /// Takes a token if there is one, for what does not wait. It makes no debts: those would have all others wait.
+    pub(super) fn spend(&mut self, now: Instant) {
+        self.fill(now);
+        self.tokens = (self.tokens - 1.0).max(0.0);
+    }
+
+    fn fill(&mut self, now: Instant) {
+        let gained = now.saturating_duration_since(self.at).as_secs_f64() * self.rate.per_second;
+        self.tokens = (self.tokens + gained).min(self.rate.burst);
+        self.at = self.at.max(now);
     }
 }
 
@@ -64,7 +74,24 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_of_nothing_still_lets_an_off_document_through() {
+    fn what_does_not_wait_takes_from_the_others_no_more_than_there_is() {
+        let now = Instant::now();
+        let rate = WriteRate {
+            per_second: 10.0,
+            burst: 2.0,
+        };
+        let mut bucket = Bucket::new(rate, now);
+        bucket.spend(now);
+        assert_eq!(bucket.take(now), Ok(()));
+        for _ in 0..100 {
+            bucket.spend(now);
+        }
+        assert!(bucket.take(now).is_err());
+        assert_eq!(bucket.take(now + Duration::from_millis(101)), Ok(()));
+    }
+
+    #[test]
+    fn a_rate_of_nothing_still_lets_something_through() {
         let now = Instant::now();
         let rate = WriteRate {
             per_second: 0.0,

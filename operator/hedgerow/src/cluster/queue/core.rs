@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::super::name::PolicyKey;
 use super::bucket::Bucket;
-use super::{Lane, Outcome, Work, WriteRate};
+use super::{Lane, Outcome, PER_NAMESPACE, Work, WriteRate, Writes};
 
 const FIRST_BACK_OFF: Duration = Duration::from_millis(500);
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(60);
@@ -28,6 +28,8 @@ pub(super) struct Core {
     ready: BTreeMap<(Lane, u64), PolicyKey>,
     /// What backs off, by when that ends.
     backing_off: BTreeMap<(Instant, u64), (PolicyKey, Part)>,
+    /// How many policies of a namespace are being worked on.
+    running: HashMap<String, usize>,
     sequence: u64,
     bucket: Bucket,
 }
@@ -101,6 +103,7 @@ impl Core {
             entries: HashMap::new(),
             ready: BTreeMap::new(),
             backing_off: BTreeMap::new(),
+            running: HashMap::new(),
             sequence: 0,
             bucket: Bucket::new(rate, now),
         }
@@ -124,18 +127,28 @@ impl Core {
         }
     }
 
-    pub(super) fn pop(&mut self, now: Instant) -> Next {
+    /// The next piece of work for somebody who does these `writes`.
+    pub(super) fn pop(&mut self, writes: Writes, now: Instant) -> Next {
         self.end_back_offs(now);
-        let Some((&(lane, sequence), _)) = self.ready.first_key_value() else {
+        let may_run = |policy: &PolicyKey| {
+            let running = self.running.get(&policy.namespace);
+            running.is_none_or(|running| *running < PER_NAMESPACE)
+        };
+        let lanes = ..(writes.last_lane(), u64::MAX);
+        let next = self.ready.range(lanes).find(|(_, policy)| may_run(policy));
+        let Some((&(lane, sequence), _)) = next else {
             let first = self.backing_off.first_key_value();
             return first.map_or(Next::Idle, |(&(due, _), _)| Next::At(due));
         };
-        if let Err(free_at) = self.bucket.take(now) {
+        if lane == Lane::Safe {
+            self.bucket.spend(now);
+        } else if let Err(free_at) = self.bucket.take(now) {
             return Next::At(free_at);
         }
         let Some(policy) = self.ready.remove(&(lane, sequence)) else {
             return Next::Idle;
         };
+        *self.running.entry(policy.namespace.clone()).or_default() += 1;
         if let Some(entry) = self.entries.get_mut(&policy) {
             entry.running = true;
             *entry.state(Part::of(lane)) = State {
@@ -158,6 +171,13 @@ impl Core {
             return;
         };
         entry.running = false;
+        if let Some(running) = self
+            .running
+            .remove(&work.policy.namespace)
+            .filter(|running| *running > 1)
+        {
+            self.running.insert(work.policy.namespace.clone(), running - 1);
+        }
         let part = Part::of(work.lane);
         let state = entry.state(part);
         match outcome {
@@ -278,7 +298,7 @@ mod tests {
     }
 
     fn pop(core: &mut Core, now: Instant) -> Option<(String, Lane)> {
-        match core.pop(now) {
+        match core.pop(Writes::All, now) {
             Next::Work(work) => Some((work.policy.name, work.lane)),
             Next::At(_) | Next::Idle => None,
         }
@@ -310,7 +330,7 @@ mod tests {
         assert_eq!(pop(&mut core, now), popped("doc-1", Lane::Document));
         assert_eq!(pop(&mut core, now), popped("doc-2", Lane::Document));
         assert_eq!(pop(&mut core, now), popped("rest", Lane::Rest));
-        assert_eq!(core.pop(now), Next::Idle);
+        assert_eq!(core.pop(Writes::All, now), Next::Idle);
     }
 
     #[test]
@@ -322,7 +342,7 @@ mod tests {
         assert_eq!(core.waiting(Lane::Document), 1);
         assert_eq!(pop(&mut core, now), popped("a", Lane::Document));
         core.finish(&work("a", Lane::Document), Outcome::Done, NO_JITTER, now);
-        assert_eq!(core.pop(now), Next::Idle);
+        assert_eq!(core.pop(Writes::All, now), Next::Idle);
     }
 
     #[test]
@@ -373,7 +393,7 @@ mod tests {
             assert_eq!(pop(&mut core, now), popped("a", Lane::Document));
             core.finish(&work("a", Lane::Document), Outcome::Retry, NO_JITTER, now);
             let due = now + Duration::from_millis(wait);
-            assert_eq!(core.pop(now), Next::At(due));
+            assert_eq!(core.pop(Writes::All, now), Next::At(due));
             now = due;
         }
         core.push(policy("b"), Lane::Document);
@@ -394,7 +414,7 @@ mod tests {
         assert_eq!(pop(&mut core, now), popped("a", Lane::Rest));
         core.finish(&work("a", Lane::Rest), Outcome::Done, NO_JITTER, now);
         assert_eq!(
-            core.pop(now),
+            core.pop(Writes::All, now),
             Next::At(now + FIRST_BACK_OFF),
             "the document keeps its back-off"
         );
@@ -409,7 +429,11 @@ mod tests {
         core.finish(&work("a", Lane::Document), Outcome::Retry, NO_JITTER, now);
         assert_eq!(pop(&mut core, now), popped("a", Lane::Rest));
         let later = now + FIRST_BACK_OFF;
-        assert_eq!(core.pop(later), Next::Idle, "never two workers on one policy");
+        assert_eq!(
+            core.pop(Writes::All, later),
+            Next::Idle,
+            "never two workers on one policy"
+        );
         core.finish(&work("a", Lane::Rest), Outcome::Done, NO_JITTER, later);
         assert_eq!(pop(&mut core, later), popped("a", Lane::Document));
     }
@@ -434,7 +458,7 @@ mod tests {
         core.push(policy("a"), Lane::Rest);
         assert_eq!(pop(&mut core, now), popped("a", Lane::Rest));
         core.finish(&work("a", Lane::Rest), Outcome::Retry, NO_JITTER, now);
-        assert_eq!(core.pop(now), Next::At(now + FIRST_BACK_OFF));
+        assert_eq!(core.pop(Writes::All, now), Next::At(now + FIRST_BACK_OFF));
     }
 
     #[test]
@@ -460,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn when_the_rate_binds_the_safe_lane_gets_the_next_write() {
+    fn the_safe_lane_does_not_wait_when_the_rate_binds() {
         let now = Instant::now();
         let rate = WriteRate {
             per_second: 1.0,
@@ -470,12 +494,70 @@ mod tests {
         core.push(policy("a"), Lane::Document);
         core.push(policy("b"), Lane::Document);
         assert_eq!(pop(&mut core, now), popped("a", Lane::Document));
-        let Next::At(free_at) = core.pop(now) else {
+        let Next::At(free_at) = core.pop(Writes::All, now) else {
             panic!("the rate does not bind");
         };
         assert!(free_at >= now + Duration::from_secs(1));
         core.push(policy("off"), Lane::Safe);
-        assert_eq!(pop(&mut core, free_at), popped("off", Lane::Safe));
+        assert_eq!(pop(&mut core, now), popped("off", Lane::Safe));
+        assert_eq!(pop(&mut core, free_at), popped("b", Lane::Document));
+    }
+
+    #[test]
+    fn a_stop_of_everything_takes_no_tokens_and_leaves_none_behind() {
+        let now = Instant::now();
+        let rate = WriteRate {
+            per_second: 1.0,
+            burst: 2.0,
+        };
+        let mut core = Core::new(rate, now);
+        core.push(policy("rest"), Lane::Rest);
+        for number in 0..1000 {
+            core.push(PolicyKey::new(format!("shop-{number}"), "a"), Lane::Safe);
+        }
+        for _ in 0..1000 {
+            assert_eq!(pop(&mut core, now), popped("a", Lane::Safe));
+        }
+        let Next::At(free_at) = core.pop(Writes::All, now) else {
+            panic!("ordinary writes are still limited");
+        };
+        assert!(
+            free_at <= now + Duration::from_millis(1_001),
+            "nor do they wait until a debt is paid"
+        );
+    }
+
+    #[test]
+    fn who_writes_what_is_safe_alone_gets_nothing_else() {
+        let (mut core, now) = core();
+        core.push(policy("a"), Lane::Document);
+        core.push(policy("b"), Lane::Rest);
+        assert_eq!(core.pop(Writes::Safe, now), Next::Idle);
+        core.push(policy("off"), Lane::Safe);
+        assert_eq!(core.pop(Writes::Safe, now), Next::Work(work("off", Lane::Safe)));
+        assert_eq!(core.pop(Writes::Safe, now), Next::Idle);
+    }
+
+    #[test]
+    fn a_namespace_where_nothing_moves_does_not_take_every_writer() {
+        let (mut core, now) = core();
+        for number in 0..=PER_NAMESPACE {
+            core.push(policy(&format!("slow-{number}")), Lane::Safe);
+        }
+        core.push(PolicyKey::new("shop", "off"), Lane::Safe);
+        core.push(PolicyKey::new("shop", "doc"), Lane::Document);
+        for number in 0..PER_NAMESPACE {
+            assert_eq!(pop(&mut core, now), popped(&format!("slow-{number}"), Lane::Safe));
+        }
+        assert_eq!(pop(&mut core, now), popped("off", Lane::Safe));
+        assert_eq!(pop(&mut core, now), popped("doc", Lane::Document));
+        assert_eq!(core.pop(Writes::All, now), Next::Idle);
+        core.finish(&work("slow-0", Lane::Safe), Outcome::Done, NO_JITTER, now);
+        assert_eq!(
+            pop(&mut core, now),
+            popped(&format!("slow-{PER_NAMESPACE}"), Lane::Safe),
+            "one may begin when one has ended"
+        );
     }
 
     #[test]
