@@ -153,7 +153,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
-    use crate::cluster::{Work, WriteRate};
+    use crate::cluster::{Caches, Work, WriteRate, Writes};
     use crate::fixtures::{follow, policy, written_spec};
     use crate::heartbeat::Heartbeats;
     use crate::settings::DeclaredSource;
@@ -226,13 +226,15 @@ mod tests {
                 index: index.clone(),
                 queue: queue.clone(),
                 wake: Arc::default(),
-                metrics: Metrics::new(index.clone(), queue.clone()),
+                metrics: Metrics::new(index.clone(), queue.clone(), Caches::default()),
                 heartbeat: heartbeats.of(kind.as_str()),
                 on_state: Arc::new(|_, _| {}),
             };
             tokio::spawn(sampler.run());
         }
-        let work = timeout(AT_LAST, queue.pop()).await.expect("hedging goes off");
+        let work = timeout(AT_LAST, queue.pop(Writes::All))
+            .await
+            .expect("hedging goes off");
         let off = Work {
             policy: policy(),
             lane: Lane::Safe,
