@@ -33,8 +33,8 @@ mod source;
 mod stats;
 
 pub use query::{
-    Counter, LatencyQuery, Operator, Requirement, Selector, SignalKind, SignalQuery, TargetQuery, Unit,
-    Witness,
+    Counter, CountsQuery, LatencyQuery, Operator, Outcomes, Requirement, Selector, SignalKind, SignalQuery,
+    TargetQuery, Unit, Witness,
 };
 pub use settings::{Authentication, SourceSettings};
 pub use source::{Source, SourceError, TargetReadings};
