@@ -6,7 +6,9 @@ use std::time::Duration;
 use hedgerow_api as api;
 use hedgerow_config::Limits;
 use hedgerow_signals::{Counter, LatencyQuery, SignalKind, SignalQuery, TargetQuery, Unit};
-use hedgerow_tuner::{Budget, Delay, Line, Mode, Rules, SignalRules, SwitchRules, Windows};
+use hedgerow_tuner::{
+    Budget, Delay, Line, Measures, Mode, NoBenefit, Plateau, Rules, SignalRules, SwitchRules, Windows,
+};
 
 use crate::settings::{Ceilings, DeclaredSource};
 
@@ -131,8 +133,10 @@ impl Policy<'_> {
                     selector: selector(&latency.match_labels, &latency.match_expressions),
                     unit: unit(latency)?,
                     windows: vec![rules.windows.window],
+                    outcomes: None,
                     timeouts: latency.timeouts.as_ref().map(counter),
                 }),
+                counts: None,
                 signals: signals.collect::<Result<_, _>>()?,
             },
             rules,
@@ -153,6 +157,9 @@ impl Policy<'_> {
         Ok(Rules {
             mode: self.mode,
             measure: format!("{}/{:?}", latency.metric, unit(latency)?),
+            measures: Measures::default(),
+            counted: false,
+            no_benefit: NoBenefit::default(),
             deadline: target
                 .deadline
                 .as_ref()
@@ -164,6 +171,7 @@ impl Policy<'_> {
                 min: target.delay.min.parse()?,
                 max: target.delay_max_in_use()?,
                 add: target.delay.add.parse()?,
+                plateau: Plateau::default(),
             },
             budget: Budget {
                 percent,

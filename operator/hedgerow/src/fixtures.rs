@@ -73,6 +73,7 @@ pub(crate) fn read(at: Timestamp, queue: f64) -> TargetReadings {
     let window = WindowReading {
         window: Duration::from_secs(600),
         distribution: Histogram::from_cumulative(buckets, None, None),
+        cancelled: None,
         timeouts: None,
         caveat: None,
     };
@@ -86,6 +87,7 @@ pub(crate) fn read(at: Timestamp, queue: f64) -> TargetReadings {
             scrape_interval: Some(Duration::from_secs(5)),
             value: Ok(SignalValue::Series(vec![queue])),
         }],
+        counts: None,
         scrape_interval: Some(Duration::from_secs(5)),
     }
 }
@@ -134,6 +136,7 @@ pub(crate) fn unread(at: Timestamp) -> TargetReadings {
             scrape_interval: None,
             value: Err(why()),
         }],
+        counts: None,
         scrape_interval: None,
     }
 }

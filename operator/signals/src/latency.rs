@@ -77,6 +77,7 @@ fn unread(window: Duration, why: Unknown) -> WindowReading {
     WindowReading {
         window,
         distribution: Err(why),
+        cancelled: None,
         timeouts: None,
         caveat: None,
     }
@@ -117,6 +118,7 @@ fn window_reading(
             WindowReading {
                 window,
                 distribution: distribution.map_err(told),
+                cancelled: None,
                 timeouts,
                 caveat: buckets.caveat.map(|caveat| {
                     format!(

@@ -34,8 +34,8 @@ mod source;
 mod stats;
 
 pub use query::{
-    Counter, LatencyQuery, Operator, ReadingKind, Requirement, Selector, SignalKind, SignalQuery,
-    TargetQuery, Unit, Witness,
+    Counter, CountsQuery, LatencyQuery, Operator, Outcomes, ReadingKind, Requirement, Selector, SignalKind,
+    SignalQuery, TargetQuery, Unit, Witness,
 };
 pub use settings::{Authentication, SourceSettings};
 pub use source::{Source, SourceError, TargetReadings};

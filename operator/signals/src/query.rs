@@ -32,6 +32,8 @@ pub struct TargetQuery {
     pub enforced: Option<(String, String)>,
     /// The latency to read now, if it is due.
     pub latency: Option<LatencyQuery>,
+    /// The counters that clients export, to be read now if they are due.
+    pub counts: Option<CountsQuery>,
     /// The saturation signals to read now, if they are due.
     pub signals: Vec<SignalQuery>,
 }
@@ -72,8 +74,36 @@ pub struct LatencyQuery {
     pub unit: Unit,
     /// The windows, narrowest first.
     pub windows: Vec<Duration>,
+    /// How attempts that ended otherwise than with an answer are told apart.
+    pub outcomes: Option<Outcomes>,
     /// A counter of calls that timed out and never entered the histogram.
     pub timeouts: Option<Counter>,
+}
+
+/// How attempts that ended otherwise than with an answer are told apart, by a label of the histogram.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcomes {
+    /// The label.
+    pub label: String,
+    /// Its values for attempts that were cut short: how long they had run, and no more, is known.
+    pub cancelled: Vec<String>,
+    /// Its values for fast failures, which would mislead: they do not count.
+    pub ignored: Vec<String>,
+}
+
+/// The counters that clients export.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CountsQuery {
+    /// Calls made.
+    pub calls: Counter,
+    /// Hedges sent.
+    pub hedges: Counter,
+    /// Hedges that a budget, a permit or a deadline kept back.
+    pub blocked: Option<Counter>,
+    /// Hedges that answered first.
+    pub wins: Option<Counter>,
+    /// The windows, narrowest first.
+    pub windows: Vec<Duration>,
 }
 
 /// The unit of a metric.

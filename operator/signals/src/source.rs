@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use hedgerow_tuner::{Latency, Signal, Unknown};
+use hedgerow_tuner::{Counts, Latency, Signal, Unknown};
 
 use crate::alerts::Rules;
 use crate::backoff::Backoffs;
@@ -65,6 +65,8 @@ pub enum SourceError {
 pub struct TargetReadings {
     /// The latency, when it was asked for.
     pub latency: Option<Latency>,
+    /// The counters that clients export, when they were asked for.
+    pub counts: Option<Counts>,
     /// The saturation signals asked for, in order. A ratio whose denominator alone is 0 reads `f64::MAX`: above every line,
     /// and finite.
     pub signals: Vec<Signal>,
@@ -275,6 +277,7 @@ impl Source {
         TargetReadings {
             signals: signals.collect(),
             latency,
+            counts: None,
             scrape_interval: scrape_interval.flatten(),
         }
     }
@@ -314,6 +317,7 @@ impl Source {
                     .iter()
                     .map(|signal| signal::unread(unknown(signal.kind.name()), moment))
                     .collect(),
+                counts: None,
                 scrape_interval: None,
             })
             .collect()

@@ -124,6 +124,8 @@ fn run(
         signals: saturation.views(phase.is_saturated()),
         low_confidence: sight.low_confidence,
         latency: sight.view,
+        diagnoses: Vec::new(),
+        counts_wanted: Vec::new(),
         windows_wanted: sight.wanted,
         wants_wider: sight.wants_wider,
         orders,

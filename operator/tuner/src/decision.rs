@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Latency, LimitedBy, Reason, Timestamp, Unknown};
+use crate::{DiagnosisReason, Latency, LimitedBy, Reason, Timestamp, Unknown};
 
 /// The decision for one target.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,10 +31,23 @@ pub struct Decision {
     pub switch: SwitchState,
     /// What hedging does to the user's query; `None` without a deadline.
     pub effect: Effect,
+    /// What makes hedging pay less than it could, with the numbers; each reason at most once.
+    pub diagnoses: Vec<Diagnosis>,
+    /// The windows over which the counters shall be read next, narrowest first; empty when the policy names none.
+    pub counts_wanted: Vec<Duration>,
     /// The windows that the next latency reading shall cover, narrowest first.
     pub windows_wanted: Vec<Duration>,
     /// Whether more data is to be had by asking for `windows_wanted` at once (a quiet service's window is still widening).
     pub wants_wider: bool,
+}
+
+/// Something that makes hedging pay less than it could.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnosis {
+    /// The bounded name.
+    pub reason: DiagnosisReason,
+    /// What is so, with the numbers, and what to do.
+    pub message: String,
 }
 
 /// What clients are told: the content of a document.

@@ -29,12 +29,16 @@ mod told;
 mod windows;
 
 pub use decide::{decide, decide_settled};
-pub use decision::{Decision, Effect, Hedging, LatencyView, Orders, SignalView, SwitchState};
+pub use decision::{Decision, Diagnosis, Effect, Hedging, LatencyView, Orders, SignalView, SwitchState};
 pub use distribution::Histogram;
 pub use memory::Memory;
 pub use messages::number;
 pub use quantile::Quantile;
-pub use reading::{Alert, Latency, Readings, Signal, SignalValue, Stop, Unknown, WindowReading};
-pub use reason::{LimitedBy, Reason, UnknownReason};
-pub use rules::{Budget, Delay, Line, Mode, Rules, SignalRules, SwitchRules, Windows};
+pub use reading::{
+    Alert, Counts, Latency, Readings, Signal, SignalValue, Stop, Unknown, WindowCounts, WindowReading,
+};
+pub use reason::{DiagnosisReason, LimitedBy, Reason, UnknownReason};
+pub use rules::{
+    Budget, Delay, Line, Measures, Mode, NoBenefit, Plateau, Rules, SignalRules, SwitchRules, Windows,
+};
 pub use time::Timestamp;

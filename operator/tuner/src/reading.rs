@@ -15,6 +15,8 @@ pub struct Readings {
     pub stop: Option<Stop>,
     /// The last latency reading; `None` before the first.
     pub latency: Option<Latency>,
+    /// The last reading of the counters that clients export; `None` before the first, or when the policy names none.
+    pub counts: Option<Counts>,
     /// The last reading of each of [`SwitchRules::signals`](crate::SwitchRules), in that order; `None` before its first.
     pub signals: Vec<Option<Signal>>,
 }
@@ -80,10 +82,37 @@ pub struct WindowReading {
     pub window: Duration,
     /// What was observed in it.
     pub distribution: Result<Histogram, Unknown>,
+    /// Attempts in it that were cut short, by how long they had run; `None` when the policy names no such outcome. They are
+    /// not in `distribution`.
+    pub cancelled: Option<Histogram>,
     /// Calls in it that timed out and never entered the histogram; `None` when the policy names no counter of them.
     pub timeouts: Option<f64>,
     /// Why the distribution deserves little confidence (series with different buckets, reduced to those in common).
     pub caveat: Option<String>,
+}
+
+/// A reading of the counters that clients export.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Counts {
+    /// Time of the newest sample where the source answered; else the time of asking.
+    pub at: Timestamp,
+    /// What was counted over each window asked for, narrowest first, or why nothing is known.
+    pub windows: Result<Vec<WindowCounts>, Unknown>,
+}
+
+/// What clients counted over one window. Increases, so they are not whole numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WindowCounts {
+    /// The window, which ends at [`Counts::at`].
+    pub window: Duration,
+    /// Calls made.
+    pub calls: f64,
+    /// Hedges sent.
+    pub hedges: f64,
+    /// Hedges that a budget, a permit or a deadline kept back; `None` when not known.
+    pub blocked: Option<f64>,
+    /// Hedges that answered first; `None` when not known.
+    pub wins: Option<f64>,
 }
 
 /// A reading of a saturation signal.

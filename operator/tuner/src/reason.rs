@@ -126,6 +126,22 @@ names! {
 }
 
 names! {
+    /// What makes hedging pay less than it could.
+    DiagnosisReason {
+        /// The replicas are slow at the same time, for one reason.
+        SlowTogether,
+        /// Slowness belongs to the request: any replica takes as long.
+        RequestBound,
+        /// Hedges do not win.
+        NoBenefit,
+        /// The clients' counters and the latency metric do not speak of the same calls.
+        EstimateDisagrees,
+        /// The common case is slow.
+        TooSlow,
+    }
+}
+
+names! {
     /// What kept the applied delay from the one that the percentile asks for.
     LimitedBy {
         /// `delay.min`.

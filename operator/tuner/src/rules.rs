@@ -14,6 +14,41 @@ pub enum Mode {
     Disabled,
 }
 
+/// What one observation of the latency histogram is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Measures {
+    /// A call as its caller sees it, hedges included.
+    #[default]
+    LogicalCall,
+    /// One physical request, primary or hedge.
+    Attempt {
+        /// Whether an attempt that lost runs to its end, so that none is cut short.
+        losers_run_on: bool,
+    },
+    /// One request as the server sees it: without the network.
+    Server,
+}
+
+/// What is done when hedges do not win.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NoBenefit {
+    /// It is said.
+    #[default]
+    Report,
+    /// Hedging goes off, and is probed at times.
+    Disable,
+}
+
+/// What is done with a slow mode of a few per cent, in which the percentile lies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Plateau {
+    /// The delay is placed under it.
+    #[default]
+    Follow,
+    /// The delay stays at the percentile.
+    Ignore,
+}
+
 /// The rules of one target.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rules {
@@ -22,6 +57,12 @@ pub struct Rules {
     /// The metric read and its unit, as one string (`shard_read_duration_seconds/Seconds`). An accepted reading is remembered under it,
     /// so that a changed metric or unit is checked for plausibility again.
     pub measure: String,
+    /// What one observation of the histogram is.
+    pub measures: Measures,
+    /// Whether clients export counters of their hedges, which close the loop.
+    pub counted: bool,
+    /// What is done when hedges do not win.
+    pub no_benefit: NoBenefit,
     /// What one call may take in all.
     pub deadline: Option<Duration>,
     /// Sub-requests that one user query waits for; only reported on.
@@ -51,6 +92,8 @@ pub struct Delay {
     pub max: Duration,
     /// Added to the quantile: the network between client and server.
     pub add: Duration,
+    /// What is done with a slow mode in which the quantile lies.
+    pub plateau: Plateau,
 }
 
 /// What hedging may cost.

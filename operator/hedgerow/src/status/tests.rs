@@ -47,6 +47,7 @@ impl Told {
         let readings = Readings {
             stop: None,
             latency: readings.latency,
+            counts: readings.counts,
             signals: readings.signals.into_iter().map(Some).collect(),
         };
         let (decision, memory) = decide(

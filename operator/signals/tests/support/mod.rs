@@ -61,6 +61,7 @@ pub(crate) fn latency(metric: &str, pairs: &[(&str, &str)]) -> TargetQuery {
             selector: selector(pairs),
             unit: Unit::Seconds,
             windows: vec![WINDOW],
+            outcomes: None,
             timeouts: None,
         }),
         ..TargetQuery::default()

@@ -64,6 +64,7 @@ fn windows(
             .prop_map(move |(distribution, timeouts)| WindowReading {
                 window: secs(seconds),
                 distribution,
+                cancelled: None,
                 timeouts,
                 caveat: None,
             })
@@ -234,6 +235,7 @@ fn readings(step: &Step, at: Timestamp) -> Readings {
             reason: Reason::Stopped,
             message: "for a test".to_owned(),
         }),
+        counts: None,
         latency: step.latency.clone().map(|windows| Latency { at, windows }),
         signals: vec![step.signal.clone().map(|value| Signal {
             at,
@@ -434,6 +436,7 @@ proptest! {
             let at = Timestamp::from_millis(at);
             let readings = Readings {
                 stop: None,
+                counts: None,
                 latency: Some(Latency { at, windows: Ok(windows) }),
                 signals: signals.into_iter().map(|value| Some(Signal { at, scrape_interval: Some(scrape), value })).collect(),
             };

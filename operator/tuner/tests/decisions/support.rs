@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use hedgerow_tuner::{
-    Alert, Budget, Decision, Delay, Hedging, Histogram, Latency, Line, Memory, Mode, Readings, Reason, Rules,
-    Signal, SignalRules, SignalValue, Stop, SwitchRules, Timestamp, Unknown, UnknownReason, WindowReading,
-    Windows, decide,
+    Alert, Budget, Decision, Delay, Hedging, Histogram, Latency, Line, Measures, Memory, Mode, NoBenefit,
+    Plateau, Readings, Reason, Rules, Signal, SignalRules, SignalValue, Stop, SwitchRules, Timestamp,
+    Unknown, UnknownReason, WindowReading, Windows, decide,
 };
 
 pub(crate) const fn secs(seconds: u64) -> Duration {
@@ -17,6 +17,9 @@ pub(crate) fn rules() -> Rules {
     Rules {
         mode: Mode::Enforce,
         measure: "shard_read_duration_seconds/Seconds".to_owned(),
+        measures: Measures::default(),
+        counted: false,
+        no_benefit: NoBenefit::default(),
         deadline: Some(secs(1)),
         fan_out: Some(8),
         delay: Delay {
@@ -24,6 +27,7 @@ pub(crate) fn rules() -> Rules {
             min: Duration::from_millis(1),
             max: secs(1),
             add: Duration::ZERO,
+            plateau: Plateau::default(),
         },
         budget: Budget {
             percent: 10.0,
@@ -136,6 +140,7 @@ pub(crate) fn window(seconds: u64, distribution: Result<Histogram, Unknown>) -> 
     WindowReading {
         window: secs(seconds),
         distribution,
+        cancelled: None,
         timeouts: None,
         caveat: None,
     }

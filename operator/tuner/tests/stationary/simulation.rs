@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use hedgerow_tuner::{
-    Budget, Decision, Delay, Histogram, Latency, Memory, Mode, Readings, Rules, SwitchRules, Timestamp,
-    WindowReading, Windows, decide,
+    Budget, Decision, Delay, Histogram, Latency, Measures, Memory, Mode, NoBenefit, Plateau, Readings, Rules,
+    SwitchRules, Timestamp, WindowReading, Windows, decide,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -227,6 +227,7 @@ impl Simulation {
         WindowReading {
             window,
             distribution: Histogram::from_cumulative(cumulative, Some(sum), None),
+            cancelled: None,
             timeouts: Some(0.0),
             caveat: None,
         }
@@ -264,6 +265,9 @@ pub(crate) fn rules() -> Rules {
     Rules {
         mode: Mode::Enforce,
         measure: "simulated_seconds/Seconds".to_owned(),
+        measures: Measures::default(),
+        counted: false,
+        no_benefit: NoBenefit::default(),
         deadline: None,
         fan_out: None,
         delay: Delay {
@@ -271,6 +275,7 @@ pub(crate) fn rules() -> Rules {
             min: Duration::from_millis(1),
             max: Duration::from_secs(10),
             add: Duration::ZERO,
+            plateau: Plateau::Ignore,
         },
         budget: Budget {
             percent: 10.0,
