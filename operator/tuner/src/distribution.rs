@@ -88,6 +88,21 @@ impl Histogram {
         quantile(q, &self.buckets, self.layout)
     }
 
+    /// Calls that took at most `time` seconds, interpolated; those in the +Inf bucket never did.
+    pub(crate) fn calls_within(&self, time: f64) -> f64 {
+        let index = self.buckets.partition_point(|&(bound, _)| bound < time);
+        let (lower, below) = match index.checked_sub(1) {
+            Some(previous) => self.buckets[previous],
+            None => (0.0, 0.0),
+        };
+        match self.buckets.get(index) {
+            Some(&(upper, calls)) if upper.is_finite() => {
+                below + (calls - below) * self.layout.fraction((lower, upper), time)
+            }
+            _ => below,
+        }
+    }
+
     pub(crate) const fn layout(&self) -> Layout {
         self.layout
     }

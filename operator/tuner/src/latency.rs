@@ -6,10 +6,12 @@ use crate::binomial::unlikely;
 use crate::delay::{Target, line_above, proved_by_share, target};
 use crate::history::Coverage;
 use crate::memory::Memory;
+use crate::observation::{censoring_unseen, counted, hedging_in, least_while_unseen, observed};
 use crate::survival::Survival;
 use crate::windows::{choose, ladder, wanted};
 use crate::{
-    Latency, LatencyView, Quantile, Rules, Timestamp, Unknown, UnknownReason, WindowReading, messages,
+    Counts, Latency, LatencyView, Measures, Quantile, Rules, Timestamp, Unknown, UnknownReason,
+    WindowReading, messages,
 };
 
 /// The latency reading, understood.
@@ -65,6 +67,7 @@ struct Seen<'a> {
 pub(crate) fn read(
     rules: &Rules,
     latency: Option<&Latency>,
+    counts: Option<&Counts>,
     in_force_ms: Option<f64>,
     memory: &mut Memory,
     now: Timestamp,
@@ -100,7 +103,7 @@ pub(crate) fn read(
         return nothing(Unknown::new(UnknownReason::Stale, message), at, Some(at));
     }
     let (seen, fault) = observe(rules, windows);
-    let counts: Vec<_> = seen
+    let samples: Vec<_> = seen
         .iter()
         .map(|seen| {
             (
@@ -109,42 +112,55 @@ pub(crate) fn read(
             )
         })
         .collect();
-    if counts.is_empty() {
+    if samples.is_empty() {
         let why = fault.unwrap_or_else(|| Unknown::new(UnknownReason::BadResponse, "no window was read"));
         return nothing(why, now, Some(at));
     }
-    let chosen = choose(&counts, current, rules.windows.min_samples);
-    let wanted = wanted(&ladder, &counts, chosen, rules.windows.min_samples);
+    let chosen = choose(&samples, current, rules.windows.min_samples);
+    let wanted = wanted(&ladder, &samples, chosen, rules.windows.min_samples);
     let missing = wanted
         .iter()
         .any(|wanted| windows.iter().all(|reading| reading.window != *wanted));
     let mut sight = Sight {
         wants_wider: chosen.is_none() && missing,
         wanted,
-        ..nothing(too_few(rules, &counts), now, Some(at))
+        ..nothing(too_few(rules, &samples), now, Some(at))
     };
     let Some((index, calls)) = chosen.and_then(|index| Some((index, seen[index].calls.as_ref()?))) else {
-        let why = fault.unwrap_or_else(|| too_few(rules, &counts));
+        let why = fault.unwrap_or_else(|| too_few(rules, &samples));
         sight.view = LatencyView {
-            samples: counts.last().map(|&(_, calls)| calls),
+            samples: samples.last().map(|&(_, calls)| calls),
             ..sight.view
         };
-        sight.view.window = counts.last().map(|&(window, _)| window);
+        sight.view.window = samples.last().map(|&(window, _)| window);
         return sight.unknown(why, now);
     };
     let window = seen[index].reading.window;
     memory.window_ms = Some(u64::try_from(window.as_millis()).unwrap_or(u64::MAX));
     let coverage = |window| memory.history.coverage(at, window, rules.propagation);
-    sight.view = view(calls, window, at);
-    sight.low_confidence = doubts(rules, calls, seen[index].reading);
-    let hedged = coverage(window);
-    let attempt = calls.of_attempt(hedged.parts());
+    let counted = |window| counted(counts, at, window);
+    let attempt_in = |calls: &Survival, window| {
+        let hedged_at_most = counted(window).and_then(|counted| counted.hedged_at_most());
+        let hedged = hedging_in(rules, coverage(window));
+        (calls.of_attempt(hedged.parts(), hedged_at_most), hedged)
+    };
+    let reading = seen[index].reading;
+    let in_window = counted(window);
+    let (attempt, hedged) = attempt_in(calls, window);
     let quantile = attempt.quantile(rules.delay.quantile);
+    sight.view = view(calls, window, at);
+    sight.view.percentile_ms = interval(rules, &attempt);
+    let least = least_while_unseen(rules, reading, calls, &coverage(window), in_window.as_ref());
+    sight.low_confidence = doubts(rules, calls, reading, least);
+    if let Some(why) = censoring_unseen(rules, reading, in_window.as_ref()) {
+        return sight.unknown(why, now);
+    }
     let p50 = attempt.quantile(0.5).at_least();
     if let Some(why) = implausible(rules, memory, p50) {
         return sight.unknown(why, now);
     }
     let proved = in_force_ms
+        .filter(|_| rules.measures == Measures::LogicalCall)
         .map(|delay_ms| delay_ms / 1e3)
         .filter(|&delay| hedged.smallest_delay().is_none_or(|limit| delay <= limit))
         .and_then(|delay| proved_by_share(rules, &attempt, delay, calls.quantile(rules.delay.quantile)))
@@ -166,15 +182,13 @@ pub(crate) fn read(
     };
     for narrower in &seen[..index] {
         let window = narrower.reading.window;
-        let narrow = narrower
-            .calls
-            .as_ref()
-            .map(|calls| calls.of_attempt(coverage(window).parts()));
+        let narrow = narrower.calls.as_ref().map(|calls| attempt_in(calls, window).0);
         if let Some(why) = narrow.and_then(|narrow| contradiction(rules, &narrow, estimate, window)) {
             return sight.unknown(why, now);
         }
     }
-    let Some(target) = proved.or_else(|| target(rules, &attempt, quantile)) else {
+    let asked = || Some(target(rules, &attempt, quantile)?.no_shorter_than(least));
+    let Some(target) = proved.or_else(asked) else {
         let name = messages::percentile(rules.delay.quantile);
         let message = format!(
             "{name} is {}, which is no delay",
@@ -214,22 +228,12 @@ impl Finding {
 
 /// The windows up to the first that cannot be read, and why that one cannot.
 fn observe<'a>(rules: &Rules, windows: &'a [WindowReading]) -> (Vec<Seen<'a>>, Option<Unknown>) {
-    let deadline = rules.deadline.map(|deadline| deadline.as_secs_f64());
     let mut seen = Vec::with_capacity(windows.len());
     for reading in windows {
-        let timeouts = reading.timeouts.unwrap_or(0.0);
-        if !timeouts.is_finite() || timeouts < 0.0 {
-            let message = format!("{timeouts} calls timed out");
-            return (seen, Some(Unknown::new(UnknownReason::OutOfRange, message)));
+        match observed(rules, reading) {
+            Ok(calls) => seen.push(Seen { reading, calls }),
+            Err(why) => return (seen, Some(why)),
         }
-        let calls = match (&reading.distribution, deadline) {
-            (Ok(histogram), _) => Some(Survival::observed(histogram, timeouts, deadline)),
-            (Err(why), _) if why.reason != UnknownReason::NoTraffic => return (seen, Some(why.clone())),
-            // No call ever answered: that is no lack of traffic.
-            (Err(_), Some(deadline)) if timeouts > 0.0 => Some(Survival::all_timed_out(timeouts, deadline)),
-            (Err(_), _) => None,
-        };
-        seen.push(Seen { reading, calls });
     }
     (seen, None)
 }
@@ -252,7 +256,7 @@ fn too_few(rules: &Rules, counts: &[(Duration, f64)]) -> Unknown {
 /// A wider window may not contradict a narrower one: a drop of traffic in an incident would bring the time before the
 /// incident back into view, and hedging with it.
 fn contradiction(rules: &Rules, narrow: &Survival, estimate: f64, window: Duration) -> Option<Unknown> {
-    let calls = narrow.calls();
+    let calls = narrow.worth(rules.delay.quantile);
     let longer = calls * narrow.at_most(estimate);
     unlikely(longer, calls, 1.0 - rules.delay.quantile).then(|| {
         let (estimate, window) = (messages::milliseconds(estimate), messages::duration(window));
@@ -291,10 +295,23 @@ fn view(calls: &Survival, window: Duration, at: Timestamp) -> LatencyView {
         p95_ms: ms(0.95),
         p99_ms: ms(0.99),
         window: Some(window),
+        percentile_ms: None,
     }
 }
 
-fn doubts(rules: &Rules, calls: &Survival, reading: &WindowReading) -> Option<String> {
+/// Where the percentile lies with 95 % confidence, in milliseconds; `None` when that has no upper end.
+fn interval(rules: &Rules, attempt: &Survival) -> Option<(f64, f64)> {
+    let q = rules.delay.quantile;
+    let doubt = 1.96 * attempt.deviation(q);
+    let least = attempt.quantile((q - doubt).max(0.0)).at_least();
+    let most = attempt.quantile((q + doubt).min(1.0)).estimate()?;
+    [least, most]
+        .iter()
+        .all(|seconds| seconds.is_finite())
+        .then_some((least * 1e3, most * 1e3))
+}
+
+fn doubts(rules: &Rules, calls: &Survival, reading: &WindowReading, unseen: Option<f64>) -> Option<String> {
     let mut doubts: Vec<String> = reading.caveat.iter().cloned().collect();
     if rules.windows.low_confidence {
         let (wanted, name) = (
@@ -310,6 +327,16 @@ fn doubts(rules: &Rules, calls: &Survival, reading: &WindowReading) -> Option<St
         // A bucket bound at the deadline still tells the calls that reached it apart.
         let deadline = messages::duration(deadline);
         doubts.push(format!("calls cut at the deadline of {deadline} are not seen: no timeouts are counted and no bucket reaches it"));
+    }
+    if rules.measures == Measures::Server && rules.delay.add.is_zero() && !rules.counted {
+        doubts
+            .push("a server does not see the network: no counters and no delay.add allow for it".to_owned());
+    }
+    if unseen.is_some() {
+        doubts.push(
+            "clients are told to hedge and no attempt was seen to be cut short: the delay does not fall"
+                .to_owned(),
+        );
     }
     (!doubts.is_empty()).then(|| doubts.join("; "))
 }

@@ -7,6 +7,7 @@
 //! only in the safe direction.
 
 mod binomial;
+mod censoring;
 mod decide;
 mod decision;
 mod delay;
@@ -15,10 +16,12 @@ mod effect;
 mod fitness;
 mod history;
 mod interpolation;
+mod inversion;
 mod latency;
 mod memory;
 mod messages;
 mod native;
+mod observation;
 mod quantile;
 mod reading;
 mod reason;

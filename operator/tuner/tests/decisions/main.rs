@@ -18,6 +18,8 @@ mod memories;
 #[cfg(test)]
 mod native;
 #[cfg(test)]
+mod observations;
+#[cfg(test)]
 mod properties;
 #[cfg(test)]
 mod readings;
