@@ -1,4 +1,7 @@
-//! Quantiles of classic and native histograms against those that Prometheus' own algorithm gives.
+//! Quantiles of classic and native histograms: against those that Prometheus' own algorithm gives, and what holds for any.
+
+#[cfg(test)]
+mod properties;
 
 #[cfg(test)]
 mod against_prometheus {
