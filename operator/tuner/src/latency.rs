@@ -121,99 +121,153 @@ pub(crate) fn read(
     let missing = wanted
         .iter()
         .any(|wanted| windows.iter().all(|reading| reading.window != *wanted));
-    let mut sight = Sight {
-        wants_wider: chosen.is_none() && missing,
-        wanted,
-        ..nothing(too_few(rules, &samples), now, Some(at))
-    };
+    let wants_wider = chosen.is_none() && missing;
     let Some((index, calls)) = chosen.and_then(|index| Some((index, seen[index].calls.as_ref()?))) else {
         let why = fault.unwrap_or_else(|| too_few(rules, &samples));
-        sight.view = LatencyView {
-            samples: samples.last().map(|&(_, calls)| calls),
-            ..sight.view
+        let mut sight = Sight {
+            wants_wider,
+            wanted,
+            ..nothing(why, now, Some(at))
         };
+        sight.view.samples = samples.last().map(|&(_, calls)| calls);
         sight.view.window = samples.last().map(|&(window, _)| window);
-        return sight.unknown(why, now);
+        return sight;
     };
-    let window = seen[index].reading.window;
+    let (reading, window) = (seen[index].reading, seen[index].reading.window);
     memory.window_ms = Some(u64::try_from(window.as_millis()).unwrap_or(u64::MAX));
-    let coverage = |window| memory.history.coverage(at, window, rules.propagation);
-    let counted = |window| counted(counts, at, window);
-    let attempt_in = |calls: &Survival, window| {
-        let hedged_at_most = counted(window).and_then(|counted| counted.hedged_at_most());
-        let hedged = hedging_in(rules, coverage(window));
-        (calls.of_attempt(hedged.parts(), hedged_at_most), hedged)
-    };
-    let reading = seen[index].reading;
-    let in_window = counted(window);
-    let (attempt, hedged) = attempt_in(calls, window);
-    let quantile = attempt.quantile(rules.delay.quantile);
-    sight.view = view(calls, window, at);
-    sight.view.percentile_ms = interval(rules, &attempt);
-    let least = least_while_unseen(rules, reading, calls, &coverage(window), in_window.as_ref());
-    sight.low_confidence = doubts(rules, calls, reading, least);
-    if let Some(why) = censoring_unseen(rules, reading, in_window.as_ref()) {
-        return sight.unknown(why, now);
-    }
-    let p50 = attempt.quantile(0.5).at_least();
-    if let Some(why) = implausible(rules, memory, p50) {
-        return sight.unknown(why, now);
-    }
-    let proved = in_force_ms
-        .filter(|_| rules.measures == Measures::LogicalCall)
-        .map(|delay_ms| delay_ms / 1e3)
-        .filter(|&delay| hedged.smallest_delay().is_none_or(|limit| delay <= limit))
-        .and_then(|delay| proved_by_share(rules, &attempt, delay, calls.quantile(rules.delay.quantile)))
-        .filter(|proved| line_above(rules, proved, p50, memory.latch).is_none());
-    let estimate = match (proved, quantile) {
-        (Some(proved), _) => proved.delay,
-        (None, Quantile::Estimate { seconds, .. }) => seconds,
-        (None, Quantile::AtLeast(bound)) => {
-            let (name, bound_ms) = (
-                messages::percentile(rules.delay.quantile),
-                messages::milliseconds(bound),
-            );
-            let message = format!("{name} is at least {bound_ms}, which is all that the buckets say");
-            let why = Unknown::new(UnknownReason::AboveTopBucket, message);
-            sight.view.unknown = Some(why.clone());
-            sight.finding = Err(Finding::AtLeast { bound, p50, why });
-            return sight;
-        }
-    };
-    for narrower in &seen[..index] {
-        let window = narrower.reading.window;
-        let narrow = narrower.calls.as_ref().map(|calls| attempt_in(calls, window).0);
-        if let Some(why) = narrow.and_then(|narrow| contradiction(rules, &narrow, estimate, window)) {
-            return sight.unknown(why, now);
-        }
-    }
-    let asked = || Some(target(rules, &attempt, quantile)?.no_shorter_than(least));
-    let Some(target) = proved.or_else(asked) else {
-        let name = messages::percentile(rules.delay.quantile);
-        let message = format!(
-            "{name} is {}, which is no delay",
-            messages::milliseconds(estimate)
-        );
-        return sight.unknown(Unknown::new(UnknownReason::OutOfRange, message), now);
-    };
-    memory.accepted = Some(rules.measure.clone());
-    let (coverage, calls) = (hedged, calls.clone());
-    sight.finding = Ok(Estimate {
+    let look = Look {
+        rules,
+        memory,
+        counts,
         at,
-        calls,
-        attempt,
-        coverage,
-        p50,
-        target,
-    });
-    sight
+        now,
+    };
+    let (attempt, hedged) = look.attempt(calls, window);
+    let least = look.least_while_unseen(reading, calls);
+    let mut view = view(calls, window, at);
+    view.percentile_ms = interval(rules, &attempt);
+    let found = look.found(&seen[..=index], &attempt, &hedged, in_force_ms, least);
+    view.unknown = found.as_ref().err().map(|finding| finding.why().clone());
+    if found.is_ok() {
+        memory.accepted = Some(rules.measure.clone());
+    }
+    Sight {
+        finding: found.map(|(p50, target)| Estimate {
+            at,
+            calls: calls.clone(),
+            attempt,
+            coverage: hedged,
+            p50,
+            target,
+        }),
+        view,
+        low_confidence: doubts(rules, calls, reading, least),
+        wanted,
+        wants_wider,
+    }
 }
 
-impl Sight {
-    fn unknown(mut self, why: Unknown, since: Timestamp) -> Self {
-        self.view.unknown = Some(why.clone());
-        self.finding = Err(Finding::Nothing { since, why });
-        self
+/// What a reading is seen against.
+struct Look<'a> {
+    rules: &'a Rules,
+    memory: &'a Memory,
+    counts: Option<&'a Counts>,
+    at: Timestamp,
+    now: Timestamp,
+}
+
+impl Look<'_> {
+    fn coverage(&self, window: Duration) -> Coverage {
+        self.memory
+            .history
+            .coverage(self.at, window, self.rules.propagation)
+    }
+
+    /// One attempt, by the calls of a window, and how those were hedged.
+    fn attempt(&self, calls: &Survival, window: Duration) -> (Survival, Coverage) {
+        let counted = counted(self.counts, self.at, window);
+        let hedged_at_most = counted.and_then(|counted| counted.hedged_at_most());
+        let hedged = hedging_in(self.rules, self.coverage(window));
+        (calls.of_attempt(hedged.parts(), hedged_at_most), hedged)
+    }
+
+    fn least_while_unseen(&self, reading: &WindowReading, calls: &Survival) -> Option<f64> {
+        let counted = counted(self.counts, self.at, reading.window);
+        least_while_unseen(
+            self.rules,
+            reading,
+            calls,
+            &self.coverage(reading.window),
+            counted.as_ref(),
+        )
+    }
+
+    /// The attempt's median and the delay that it asks for, by the last of the windows, which the ones before it must not
+    /// contradict.
+    fn found(
+        &self,
+        windows: &[Seen<'_>],
+        attempt: &Survival,
+        hedged: &Coverage,
+        in_force_ms: Option<f64>,
+        least: Option<f64>,
+    ) -> Result<(f64, Target), Finding> {
+        let rules = self.rules;
+        let name = || messages::percentile(rules.delay.quantile);
+        let nothing = |why| Finding::Nothing { since: self.now, why };
+        let Some((chosen, narrower)) = windows.split_last() else {
+            return Err(nothing(Unknown::new(
+                UnknownReason::BadResponse,
+                "no window was read",
+            )));
+        };
+        let counted = counted(self.counts, self.at, chosen.reading.window);
+        if let Some(why) = censoring_unseen(rules, chosen.reading, counted.as_ref()) {
+            return Err(nothing(why));
+        }
+        let (quantile, p50) = (
+            attempt.quantile(rules.delay.quantile),
+            attempt.quantile(0.5).at_least(),
+        );
+        if let Some(why) = implausible(rules, self.memory, p50) {
+            return Err(nothing(why));
+        }
+        let proved = in_force_ms
+            .filter(|_| rules.measures == Measures::LogicalCall)
+            .map(|delay_ms| delay_ms / 1e3)
+            .filter(|&delay| hedged.smallest_delay().is_none_or(|limit| delay <= limit))
+            .and_then(|delay| {
+                let seen = chosen.calls.as_ref()?.quantile(rules.delay.quantile);
+                proved_by_share(rules, attempt, delay, seen)
+            })
+            .filter(|proved| line_above(rules, proved, p50, self.memory.latch).is_none());
+        let estimate = match (proved, quantile) {
+            (Some(proved), _) => proved.delay,
+            (None, Quantile::Estimate { seconds, .. }) => seconds,
+            (None, Quantile::AtLeast(bound)) => {
+                let bound_ms = messages::milliseconds(bound);
+                let message = format!(
+                    "{} is at least {bound_ms}, which is all that the buckets say",
+                    name()
+                );
+                let why = Unknown::new(UnknownReason::AboveTopBucket, message);
+                return Err(Finding::AtLeast { bound, p50, why });
+            }
+        };
+        for narrower in narrower {
+            let window = narrower.reading.window;
+            let narrow = narrower.calls.as_ref().map(|calls| self.attempt(calls, window).0);
+            if let Some(why) = narrow.and_then(|narrow| contradiction(rules, &narrow, estimate, window)) {
+                return Err(nothing(why));
+            }
+        }
+        let asked = || Some(target(rules, attempt, quantile)?.no_shorter_than(least));
+        let target = proved.or_else(asked).ok_or_else(|| {
+            let estimate_ms = messages::milliseconds(estimate);
+            let message = format!("{} is {estimate_ms}, which is no delay", name());
+            nothing(Unknown::new(UnknownReason::OutOfRange, message))
+        })?;
+        Ok((p50, target))
     }
 }
 
