@@ -39,7 +39,7 @@ const MEASURES: [Measures; 3] = [
 ];
 
 /// A target that has hedged for an hour, decided again on a reading of two windows and one signal.
-#[divan::bench(args = MEASURES)]
+#[divan::bench(args = MEASURES, sample_size = 1000)]
 fn decide_one(bencher: Bencher<'_, '_>, measures: Measures) {
     let rules = rules(measures);
     let (mut memory, mut now) = (Memory::default(), Timestamp::from_millis(1_700_000_000_000));

@@ -1,5 +1,7 @@
 //! From calls as they were hedged to single attempts.
 
+use std::rc::Rc;
+
 use crate::survival::Survival;
 
 /// How a part of the calls in a distribution was hedged.
@@ -20,13 +22,13 @@ impl Survival {
     /// the parts `p`, solved upwards at the bucket bounds for an `S` that never rises. `a`, the share of the calls past
     /// the delay that were hedged, is at most `min(1, B / S(d))`: so `S` and the delay come out too high, not too low.
     /// `counted` is that share over all parts where clients count it; then each part has as much less than its most.
-    pub(crate) fn of_attempt(&self, parts: &[Hedged], counted: Option<f64>) -> Self {
+    pub(crate) fn of_attempt(self: &Rc<Self>, parts: &[Hedged], counted: Option<f64>) -> Rc<Self> {
         let calls = self.calls();
         let Some(limit) = parts.first().map(|part| part.delay).filter(|_| calls > 0.0) else {
-            return self.clone();
+            return Rc::clone(self);
         };
         let weighed = self.weighed(parts, counted);
-        let mut solved = self.clone();
+        let mut solved = Self::clone(self);
         solved.knots.retain(|&(time, _)| time < limit);
         let mut last = (limit, self.at_most(limit));
         solved
@@ -56,7 +58,7 @@ impl Survival {
                 .knots
                 .insert(solved.knots.len() - 1, (bound, calls * (1.0 - last.1)));
         }
-        solved
+        Rc::new(solved)
     }
 
     /// Each part's delay, and the share of all calls past it that it hedged.
@@ -102,6 +104,8 @@ fn solve(seen: f64, most: f64, fixed: f64, rising: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::rc::Rc;
+
     use super::{Hedged, Survival};
     use crate::Histogram;
 
@@ -112,12 +116,12 @@ mod tests {
         (1.0 - t.max(0.0) / 1.25).max(0.0)
     }
 
-    fn survival(of_call: impl Fn(f64) -> f64) -> Survival {
+    fn survival(of_call: impl Fn(f64) -> f64) -> Rc<Survival> {
         let buckets = BOUNDS
             .iter()
             .map(|&bound| (bound, 1000.0 * (1.0 - of_call(bound))));
         let histogram = Histogram::from_cumulative(buckets.chain([(f64::INFINITY, 1000.0)]), None, None);
-        Survival::observed(&histogram.unwrap(), 0.0, None)
+        Rc::new(Survival::observed(&histogram.unwrap(), 0.0, None))
     }
 
     fn assert_is_attempts(found: &Survival) {

@@ -1,17 +1,17 @@
 //! What the latency reading says: a distribution, a bound, or nothing.
 
+use std::rc::Rc;
 use std::time::Duration;
 
-use crate::binomial::unlikely;
-use crate::delay::{Target, line_above, proved_by_share, target};
+use crate::delay::Target;
+use crate::finding::{Finding, Look, Seen};
 use crate::history::Coverage;
 use crate::memory::Memory;
-use crate::observation::{censoring_unseen, counted, hedging_in, least_while_unseen, observed};
+use crate::observation::observed;
 use crate::survival::Survival;
 use crate::windows::{choose, ladder, wanted};
 use crate::{
-    Counts, Latency, LatencyView, Measures, Quantile, Rules, Timestamp, Unknown, UnknownReason,
-    WindowReading, messages,
+    Counts, Latency, LatencyView, Measures, Rules, Timestamp, Unknown, UnknownReason, WindowReading, messages,
 };
 
 /// The latency reading, understood.
@@ -35,31 +35,15 @@ pub(crate) struct Estimate {
     /// When its newest sample was taken.
     pub(crate) at: Timestamp,
     /// The calls as observed.
-    pub(crate) calls: Survival,
+    pub(crate) calls: Rc<Survival>,
     /// One attempt.
-    pub(crate) attempt: Survival,
+    pub(crate) attempt: Rc<Survival>,
     /// How much of it was hedged.
     pub(crate) coverage: Coverage,
     /// The attempt's median in seconds.
     pub(crate) p50: f64,
     /// The delay that it asks for.
     pub(crate) target: Target,
-}
-
-/// A reading that gives no delay.
-#[derive(Clone, Debug)]
-pub(crate) enum Finding {
-    /// The quantile, and the median, are at least this, in seconds.
-    AtLeast { bound: f64, p50: f64, why: Unknown },
-    /// Nothing is known since.
-    Nothing { since: Timestamp, why: Unknown },
-}
-
-/// One window of the reading.
-struct Seen<'a> {
-    reading: &'a WindowReading,
-    /// `None` when nothing was counted.
-    calls: Option<Survival>,
 }
 
 /// Reads the latency at `now`, with the delay that clients hedge at if they do; notes in `memory` the window in use and the
@@ -108,7 +92,7 @@ pub(crate) fn read(
         .map(|seen| {
             (
                 seen.reading.window,
-                seen.calls.as_ref().map_or(0.0, Survival::calls),
+                seen.calls.as_ref().map_or(0.0, |calls| calls.calls()),
             )
         })
         .collect();
@@ -154,7 +138,7 @@ pub(crate) fn read(
     Sight {
         finding: found.map(|(p50, target)| Estimate {
             at,
-            calls: calls.clone(),
+            calls: Rc::clone(calls),
             attempt,
             coverage: hedged,
             p50,
@@ -167,125 +151,15 @@ pub(crate) fn read(
     }
 }
 
-/// What a reading is seen against.
-struct Look<'a> {
-    rules: &'a Rules,
-    memory: &'a Memory,
-    counts: Option<&'a Counts>,
-    at: Timestamp,
-    now: Timestamp,
-}
-
-impl Look<'_> {
-    fn coverage(&self, window: Duration) -> Coverage {
-        self.memory
-            .history
-            .coverage(self.at, window, self.rules.propagation)
-    }
-
-    /// One attempt, by the calls of a window, and how those were hedged.
-    fn attempt(&self, calls: &Survival, window: Duration) -> (Survival, Coverage) {
-        let counted = counted(self.counts, self.at, window);
-        let hedged_at_most = counted.and_then(|counted| counted.hedged_at_most());
-        let hedged = hedging_in(self.rules, self.coverage(window));
-        (calls.of_attempt(hedged.parts(), hedged_at_most), hedged)
-    }
-
-    fn least_while_unseen(&self, reading: &WindowReading, calls: &Survival) -> Option<f64> {
-        let counted = counted(self.counts, self.at, reading.window);
-        least_while_unseen(
-            self.rules,
-            reading,
-            calls,
-            &self.coverage(reading.window),
-            counted.as_ref(),
-        )
-    }
-
-    /// The attempt's median and the delay that it asks for, by the last of the windows, which the ones before it must not
-    /// contradict.
-    fn found(
-        &self,
-        windows: &[Seen<'_>],
-        attempt: &Survival,
-        hedged: &Coverage,
-        in_force_ms: Option<f64>,
-        least: Option<f64>,
-    ) -> Result<(f64, Target), Finding> {
-        let rules = self.rules;
-        let name = || messages::percentile(rules.delay.quantile);
-        let nothing = |why| Finding::Nothing { since: self.now, why };
-        let Some((chosen, narrower)) = windows.split_last() else {
-            return Err(nothing(Unknown::new(
-                UnknownReason::BadResponse,
-                "no window was read",
-            )));
-        };
-        let counted = counted(self.counts, self.at, chosen.reading.window);
-        if let Some(why) = censoring_unseen(rules, chosen.reading, counted.as_ref()) {
-            return Err(nothing(why));
-        }
-        let (quantile, p50) = (
-            attempt.quantile(rules.delay.quantile),
-            attempt.quantile(0.5).at_least(),
-        );
-        if let Some(why) = implausible(rules, self.memory, p50) {
-            return Err(nothing(why));
-        }
-        let proved = in_force_ms
-            .filter(|_| rules.measures == Measures::LogicalCall)
-            .map(|delay_ms| delay_ms / 1e3)
-            .filter(|&delay| hedged.smallest_delay().is_none_or(|limit| delay <= limit))
-            .and_then(|delay| {
-                let seen = chosen.calls.as_ref()?.quantile(rules.delay.quantile);
-                proved_by_share(rules, attempt, delay, seen)
-            })
-            .filter(|proved| line_above(rules, proved, p50, self.memory.latch).is_none());
-        let estimate = match (proved, quantile) {
-            (Some(proved), _) => proved.delay,
-            (None, Quantile::Estimate { seconds, .. }) => seconds,
-            (None, Quantile::AtLeast(bound)) => {
-                let bound_ms = messages::milliseconds(bound);
-                let message = format!(
-                    "{} is at least {bound_ms}, which is all that the buckets say",
-                    name()
-                );
-                let why = Unknown::new(UnknownReason::AboveTopBucket, message);
-                return Err(Finding::AtLeast { bound, p50, why });
-            }
-        };
-        for narrower in narrower {
-            let window = narrower.reading.window;
-            let narrow = narrower.calls.as_ref().map(|calls| self.attempt(calls, window).0);
-            if let Some(why) = narrow.and_then(|narrow| contradiction(rules, &narrow, estimate, window)) {
-                return Err(nothing(why));
-            }
-        }
-        let asked = || Some(target(rules, attempt, quantile)?.no_shorter_than(least));
-        let target = proved.or_else(asked).ok_or_else(|| {
-            let estimate_ms = messages::milliseconds(estimate);
-            let message = format!("{} is {estimate_ms}, which is no delay", name());
-            nothing(Unknown::new(UnknownReason::OutOfRange, message))
-        })?;
-        Ok((p50, target))
-    }
-}
-
-impl Finding {
-    /// Why there is no delay.
-    pub(crate) const fn why(&self) -> &Unknown {
-        match self {
-            Self::AtLeast { why, .. } | Self::Nothing { why, .. } => why,
-        }
-    }
-}
-
 /// The windows up to the first that cannot be read, and why that one cannot.
 fn observe<'a>(rules: &Rules, windows: &'a [WindowReading]) -> (Vec<Seen<'a>>, Option<Unknown>) {
     let mut seen = Vec::with_capacity(windows.len());
     for reading in windows {
         match observed(rules, reading) {
-            Ok(calls) => seen.push(Seen { reading, calls }),
+            Ok(calls) => seen.push(Seen {
+                reading,
+                calls: calls.map(Rc::new),
+            }),
             Err(why) => return (seen, Some(why)),
         }
     }
@@ -305,32 +179,6 @@ fn too_few(rules: &Rules, counts: &[(Duration, f64)]) -> Unknown {
         UnknownReason::TooFewSamples,
         format!("{calls:.0} calls in {window}, {wanted} wanted"),
     )
-}
-
-/// A wider window may not contradict a narrower one: a drop of traffic in an incident would bring the time before the
-/// incident back into view, and hedging with it.
-fn contradiction(rules: &Rules, narrow: &Survival, estimate: f64, window: Duration) -> Option<Unknown> {
-    let calls = narrow.worth(rules.delay.quantile);
-    let longer = calls * narrow.at_most(estimate);
-    unlikely(longer, calls, 1.0 - rules.delay.quantile).then(|| {
-        let (estimate, window) = (messages::milliseconds(estimate), messages::duration(window));
-        Unknown::new(
-            UnknownReason::TooFewSamples,
-            format!("{longer:.0} of the last {calls:.0} calls ({window}) took longer than the {estimate} of a wider window"),
-        )
-    })
-}
-
-/// A first reading whose median is above the deadline has the wrong unit. Later it is a slow service.
-fn implausible(rules: &Rules, memory: &Memory, p50: f64) -> Option<Unknown> {
-    let deadline = rules.deadline?;
-    (memory.accepted.as_ref() != Some(&rules.measure) && p50 > deadline.as_secs_f64()).then(|| {
-        let (p50, deadline) = (messages::milliseconds(p50), messages::duration(deadline));
-        Unknown::new(
-            UnknownReason::ImplausibleUnit,
-            format!("p50 reads {p50} with a deadline of {deadline}: is the unit right?"),
-        )
-    })
 }
 
 fn view(calls: &Survival, window: Duration, at: Timestamp) -> LatencyView {

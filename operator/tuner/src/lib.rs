@@ -13,6 +13,7 @@ mod decision;
 mod delay;
 mod distribution;
 mod effect;
+mod finding;
 mod fitness;
 mod history;
 mod interpolation;

@@ -81,6 +81,11 @@ impl WindowCounts {
     }
 }
 
+/// Whether attempts may have been cut short of which nothing was seen.
+pub(crate) fn may_miss_the_cut_short(rules: &Rules, reading: &WindowReading) -> bool {
+    is_censored(rules.measures) && cut_short(rules, reading).is_none()
+}
+
 /// Attempts are cut short, for hedges are counted, and none was seen to be: their survival is not known.
 pub(crate) fn censoring_unseen(
     rules: &Rules,
@@ -88,7 +93,7 @@ pub(crate) fn censoring_unseen(
     counted: Option<&WindowCounts>,
 ) -> Option<Unknown> {
     let hedges = counted?.hedges;
-    (is_censored(rules.measures) && cut_short(rules, reading).is_none() && hedges >= HEDGES_THAT_TELL).then(|| {
+    (may_miss_the_cut_short(rules, reading) && hedges >= HEDGES_THAT_TELL).then(|| {
         let window = messages::duration(reading.window);
         Unknown::new(
             UnknownReason::CensoringUnseen,
@@ -100,16 +105,9 @@ pub(crate) fn censoring_unseen(
     })
 }
 
-/// The delay, in seconds, that an estimate may not go under: attempts ran past it while clients were told to hedge, none was
-/// seen to be cut short, and no counter says whether clients hedge. Either they do not, or the longest attempts are unseen.
-pub(crate) fn least_while_unseen(
-    rules: &Rules,
-    reading: &WindowReading,
-    attempts: &Survival,
-    coverage: &Coverage,
-    counted: Option<&WindowCounts>,
-) -> Option<f64> {
+/// The delay, in seconds, that an estimate of these may not go under while attempts that were cut short may be unseen: some ran
+/// past it while clients were told to hedge. Either clients do not, or the longest attempts are missing here.
+pub(crate) fn least_while_unseen(attempts: &Survival, coverage: &Coverage) -> Option<f64> {
     let delay = coverage.smallest_delay()?;
-    let unseen = is_censored(rules.measures) && cut_short(rules, reading).is_none() && counted.is_none();
-    (unseen && attempts.calls() * attempts.at_most(delay) >= ATTEMPTS_THAT_TELL).then_some(delay)
+    (attempts.calls() * attempts.at_most(delay) >= ATTEMPTS_THAT_TELL).then_some(delay)
 }
