@@ -5,9 +5,18 @@ use std::time::Duration;
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
 use hedgerow_tuner::{
-    Budget, Delay, Histogram, Latency, Line, Measures, Memory, Mode, NoBenefit, Plateau, Readings, Rules,
-    Signal, SignalRules, SignalValue, SwitchRules, Timestamp, WindowReading, Windows, decide,
+    Histogram, Latency, Measures, Memory, Readings, Rules, Signal, SignalValue, Timestamp, WindowReading,
+    decide,
 };
+
+#[allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::float_cmp,
+    reason = "written for the tests, of which this takes the rules alone"
+)]
+#[path = "../tests/decisions/support.rs"]
+mod support;
 
 fn main() {
     divan::main();
@@ -41,7 +50,10 @@ const MEASURES: [Measures; 3] = [
 /// A target that has hedged for an hour, decided again on a reading of two windows and one signal.
 #[divan::bench(args = MEASURES, sample_size = 1000)]
 fn decide_one(bencher: Bencher<'_, '_>, measures: Measures) {
-    let rules = rules(measures);
+    let rules = Rules {
+        measures,
+        ..support::rules()
+    };
     let (mut memory, mut now) = (Memory::default(), Timestamp::from_millis(1_700_000_000_000));
     for _ in 0..120 {
         now = now.plus(Duration::from_secs(30));
@@ -77,53 +89,5 @@ fn readings(at: Timestamp) -> Readings {
             value: Ok(SignalValue::Series(vec![3.0, 4.0, 5.0])),
         })],
         ..Readings::default()
-    }
-}
-
-fn rules(measures: Measures) -> Rules {
-    let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
-    Rules {
-        mode: Mode::Enforce,
-        measure: "shard_read_duration_seconds/Seconds".to_owned(),
-        measures,
-        counted: false,
-        no_benefit: NoBenefit::Report,
-        deadline: Some(Duration::from_secs(1)),
-        fan_out: Some(8),
-        delay: Delay {
-            quantile: 0.95,
-            min: Duration::from_millis(1),
-            max: Duration::from_secs(1),
-            add: Duration::ZERO,
-            plateau: Plateau::Follow,
-        },
-        budget: Budget {
-            percent: 10.0,
-            limited_by_source: false,
-            max_attempts: 2,
-            max_concurrent: 100,
-            min_per_second: 0.0,
-        },
-        windows: Windows {
-            window: minutes(10),
-            max_window: minutes(60),
-            min_samples: 400,
-            low_confidence: false,
-        },
-        switch: SwitchRules {
-            signals: vec![SignalRules {
-                name: "queue".to_owned(),
-                line: Line::Value {
-                    off_above: 50.0,
-                    on_below: 35.0,
-                    at_least: None,
-                },
-            }],
-            max_unknown: Duration::from_secs(90),
-            cooldown: minutes(2),
-            ramp_step: minutes(2),
-        },
-        max_staleness: minutes(5),
-        propagation: Duration::from_secs(90),
     }
 }

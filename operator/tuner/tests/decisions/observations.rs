@@ -1,8 +1,11 @@
 //! What one observation of the histogram is: a call, an attempt, a request as the server sees it.
 
 use hedgerow_tuner::{
-    Counts, Histogram, LimitedBy, Measures, Reason, Rules, UnknownReason, WindowCounts, WindowReading,
+    Counts, Histogram, LimitedBy, Measures, Memory, Reason, Rules, UnknownReason, WindowCounts,
+    WindowReading, decide,
 };
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 
 use crate::support::{Target, hedged, help_desk, histogram, many, rules_without_signals, secs, window};
 
@@ -216,4 +219,39 @@ fn the_share_that_clients_count_replaces_the_most_that_the_budget_allows() {
     assert_eq!(recommended(Some((1250.0, None))), budget_only);
     // So few say nothing.
     assert!(recommended(Some((1.0, Some(1.0)))) > measured);
+}
+
+#[test]
+fn to_know_of_the_cut_short_never_shortens_a_delay() {
+    let mut rng = StdRng::seed_from_u64(5);
+    let mut target = Target::new(measuring(ATTEMPT));
+    (
+        target.rules.delay.quantile,
+        target.rules.windows.min_samples,
+        target.rules.deadline,
+    ) = (0.75, 1, None);
+    let bounds = [0.01, 0.02, 0.05, 0.1, 0.15, 0.4, 1.0, INF];
+    let mut counts = || {
+        let mut below = 1.0;
+        let buckets = bounds.map(|bound| {
+            below += f64::from(rng.random_range(0..20_u32));
+            (bound, below)
+        });
+        histogram(&buckets)
+    };
+    for _ in 0..100_000 {
+        let answered = counts();
+        let mut recommended = |measures, cancelled| {
+            target.rules.measures = measures;
+            target.windows(reading(answered.clone(), cancelled));
+            let (decision, _) = decide(&target.rules, &Memory::default(), &target.readings, target.now);
+            decision.recommended_ms
+        };
+        let naive = recommended(Measures::Attempt { losers_run_on: true }, None);
+        // Where it is only a bound, no delay is recommended.
+        match (naive, recommended(ATTEMPT, Some(counts()))) {
+            (Some(naive), Some(known)) => assert!(known >= naive * (1.0 - 1e-12), "{naive}, then {known}"),
+            (naive, known) => assert!(naive.is_some() || known.is_none(), "{known:?}"),
+        }
+    }
 }

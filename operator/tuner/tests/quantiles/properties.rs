@@ -1,11 +1,6 @@
 //! What holds for a hundred thousand bucket sets, drawn anew from fixed seeds.
 
-use std::time::Duration;
-
-use hedgerow_tuner::{
-    Budget, Delay, Histogram, Latency, Measures, Memory, Mode, NativeBucket, NoBenefit, Plateau, Quantile,
-    Readings, Rules, SwitchRules, Timestamp, WindowReading, Windows, decide,
-};
+use hedgerow_tuner::{Histogram, NativeBucket, Quantile};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -231,83 +226,4 @@ fn nothing_that_a_source_can_say_panics() {
             }
         }
     });
-}
-
-#[test]
-fn to_know_of_the_cut_short_never_shortens_a_delay() {
-    let now = Timestamp::from_millis(1_700_000_000_000);
-    let decided = |measures, answered: &Histogram, cancelled: Option<Histogram>| {
-        let readings = Readings {
-            latency: Some(Latency {
-                at: now,
-                windows: Ok(vec![WindowReading {
-                    window: Duration::from_secs(600),
-                    distribution: Ok(answered.clone()),
-                    cancelled,
-                    timeouts: None,
-                    caveat: None,
-                }]),
-            }),
-            ..Readings::default()
-        };
-        decide(&rules(measures), &Memory::default(), &readings, now)
-            .0
-            .recommended_ms
-    };
-    each(|rng| {
-        let bounds = Bounds::any(rng);
-        let answered = bounds.classic(&bounds.calls(rng));
-        let cancelled = bounds.classic(&bounds.calls(rng));
-        let naive = decided(Measures::Attempt { losers_run_on: true }, &answered, None);
-        let known = decided(
-            Measures::Attempt { losers_run_on: false },
-            &answered,
-            Some(cancelled),
-        );
-        // Where it is only a bound, no delay is recommended.
-        if let (Some(naive), Some(known)) = (naive, known) {
-            assert!(known >= naive * (1.0 - 1e-12), "{naive}, then {known}");
-        }
-        assert!(naive.is_some() || known.is_none());
-    });
-}
-
-fn rules(measures: Measures) -> Rules {
-    Rules {
-        mode: Mode::Enforce,
-        measure: String::new(),
-        measures,
-        counted: false,
-        no_benefit: NoBenefit::Report,
-        deadline: None,
-        fan_out: None,
-        delay: Delay {
-            quantile: 0.75,
-            min: Duration::from_millis(1),
-            max: Duration::from_secs(3600),
-            add: Duration::ZERO,
-            plateau: Plateau::Ignore,
-        },
-        budget: Budget {
-            percent: 10.0,
-            limited_by_source: false,
-            max_attempts: 2,
-            max_concurrent: 100,
-            min_per_second: 0.0,
-        },
-        windows: Windows {
-            window: Duration::from_secs(600),
-            max_window: Duration::from_secs(600),
-            min_samples: 1,
-            low_confidence: false,
-        },
-        switch: SwitchRules {
-            signals: Vec::new(),
-            max_unknown: Duration::from_secs(90),
-            cooldown: Duration::from_secs(120),
-            ramp_step: Duration::from_secs(120),
-        },
-        max_staleness: Duration::from_secs(300),
-        propagation: Duration::from_secs(90),
-    }
 }
