@@ -52,7 +52,8 @@ fn run(
     let in_force_ms = in_force(&memory)
         .filter(|_| halted.is_none())
         .map(|hedging| hedging.delay_ms);
-    let sight = latency::read(rules, readings.latency.as_ref(), in_force_ms, &mut memory, now);
+    let (latency, counts) = (readings.latency.as_ref(), readings.counts.as_ref());
+    let sight = latency::read(rules, latency, counts, in_force_ms, &mut memory, now);
     let traffic_is_back = note_latency(rules, &sight, in_force_ms, &mut memory, now);
     let blocker = halted.or_else(|| unfit(&memory));
 

@@ -84,11 +84,14 @@ pub struct LatencyView {
     pub at: Option<Timestamp>,
     /// Samples in the window.
     pub samples: Option<f64>,
+    /// The percentile that the delay follows lies between these, in milliseconds, with 95 % confidence; `None` when not known,
+    /// or without an upper end.
+    pub percentile_ms: Option<(f64, f64)>,
     /// The median in milliseconds.
     pub p50_ms: Option<f64>,
     /// The 95th percentile in milliseconds.
     pub p95_ms: Option<f64>,
-    /// The 99th percentile in milliseconds, as hedged.
+    /// The 99th percentile in milliseconds: of calls as hedged, of attempts as if none were cut short.
     pub p99_ms: Option<f64>,
     /// The window used.
     pub window: Option<Duration>,

@@ -61,6 +61,21 @@ pub(crate) struct Placed {
     pub(crate) limited_by: Option<LimitedBy>,
 }
 
+impl Target {
+    /// The same, but not under `least` seconds.
+    pub(crate) fn no_shorter_than(self, least: Option<f64>) -> Self {
+        match least {
+            Some(least) if self.delay < least => Self {
+                delay: least,
+                at_most: self.at_most.max(least),
+                limited_by: Some(LimitedBy::HoldBand),
+                ..self
+            },
+            _ => self,
+        }
+    }
+}
+
 /// The line that a target is above, if any. Once it was above one, the percentile must be 10 % under it for all the
 /// doubt that so few calls leave: on a flat tail the estimate alone jumps across any gap.
 pub(crate) fn line_above(rules: &Rules, target: &Target, p50: f64, latched: Option<Latch>) -> Option<Latch> {
@@ -211,8 +226,7 @@ fn in_band(rules: &Rules, survival: &Survival, delay: f64) -> bool {
 
 /// Two standard deviations of a share of `1 - q` of so many calls.
 fn noise(rules: &Rules, survival: &Survival) -> f64 {
-    let q = rules.delay.quantile;
-    2.0 * (q * (1.0 - q) / survival.calls().max(1.0)).sqrt()
+    2.0 * survival.deviation(rules.delay.quantile)
 }
 
 /// How far a delay may fall on so many new samples.

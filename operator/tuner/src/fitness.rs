@@ -1,7 +1,8 @@
 //! What latency has against hedging: a line that the delay is above, or blindness.
 
 use crate::delay::{Latch, line_above, line_proved};
-use crate::latency::{Finding, Sight};
+use crate::finding::Finding;
+use crate::latency::Sight;
 use crate::memory::{Blindness, Memory};
 use crate::{Reason, Rules, Timestamp, UnknownReason};
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::survival::Hedged;
+use crate::inversion::Hedged;
 use crate::{Hedging, Timestamp};
 
 /// More are merged towards the smallest delay.

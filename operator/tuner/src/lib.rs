@@ -7,16 +7,22 @@
 //! only in the safe direction.
 
 mod binomial;
+mod censoring;
 mod decide;
 mod decision;
 mod delay;
 mod distribution;
 mod effect;
+mod finding;
 mod fitness;
 mod history;
+mod interpolation;
+mod inversion;
 mod latency;
 mod memory;
 mod messages;
+mod native;
+mod observation;
 mod quantile;
 mod reading;
 mod reason;
@@ -33,6 +39,7 @@ pub use decision::{Decision, Diagnosis, Effect, Hedging, LatencyView, Orders, Si
 pub use distribution::Histogram;
 pub use memory::Memory;
 pub use messages::number;
+pub use native::NativeBucket;
 pub use quantile::Quantile;
 pub use reading::{
     Alert, Counts, Latency, Readings, Signal, SignalValue, Stop, Unknown, WindowCounts, WindowReading,

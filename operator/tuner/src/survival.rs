@@ -1,30 +1,26 @@
 //! How many calls are still unanswered after a time: `S(t)`.
 
 use crate::Histogram;
+use crate::interpolation::Layout;
 use crate::quantile::{Quantile, quantile};
 
-/// The survival of a call or an attempt, linear within buckets as Prometheus interpolates. Times are in seconds.
+/// The survival of a call or an attempt, interpolated within buckets as Prometheus does: `S` of the `q`-quantile is `1 - q`.
+/// Times are in seconds.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Survival {
     /// `(time, calls answered by then)`, rising, the last time +Inf.
-    knots: Vec<(f64, f64)>,
+    pub(crate) knots: Vec<(f64, f64)>,
     /// The finite bucket bounds.
-    bounds: Vec<f64>,
+    pub(crate) bounds: Vec<f64>,
+    /// How calls lie within buckets.
+    pub(crate) layout: Layout,
     /// Calls that timed out, known only to be no shorter than the deadline.
-    timeouts: f64,
+    pub(crate) timeouts: f64,
     /// What one call may take in all.
-    deadline: Option<f64>,
-}
-
-/// How a part of the calls in a distribution was hedged.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Hedged {
-    /// The delay in seconds.
-    pub(crate) delay: f64,
-    /// The budget in hedges per call.
-    pub(crate) budget: f64,
-    /// This part of all calls, in `(0, 1]`.
-    pub(crate) part: f64,
+    pub(crate) deadline: Option<f64>,
+    /// Where some were cut short: how many are known to have got as far as each knot's bucket, those cut short within it by half.
+    /// Otherwise empty: those unanswered at the knot before.
+    pub(crate) at_risk: Vec<f64>,
 }
 
 impl Survival {
@@ -42,8 +38,10 @@ impl Survival {
         Self {
             knots,
             bounds,
+            layout: histogram.layout(),
             timeouts,
             deadline,
+            at_risk: Vec::new(),
         }
     }
 
@@ -52,8 +50,10 @@ impl Survival {
         Self {
             knots: vec![(deadline, 0.0), (f64::INFINITY, timeouts)],
             bounds: vec![deadline],
+            layout: Layout::Classic,
             timeouts,
             deadline: Some(deadline),
+            at_risk: Vec::new(),
         }
     }
 
@@ -62,9 +62,13 @@ impl Survival {
         self.knots.last().map_or(0.0, |&(_, calls)| calls)
     }
 
-    /// The last finite bucket bound.
-    pub(crate) fn last_bound(&self) -> f64 {
-        self.bounds.last().copied().unwrap_or(0.0)
+    /// Up to which time calls are told apart by how long they took: the last finite bucket bound; an exponential histogram
+    /// has buckets for everything.
+    pub(crate) fn reach(&self) -> f64 {
+        match self.layout {
+            Layout::Exponential => f64::INFINITY,
+            Layout::Classic | Layout::Custom => self.bounds.last().copied().unwrap_or(0.0),
+        }
     }
 
     /// The finite bucket bounds, rising.
@@ -74,7 +78,7 @@ impl Survival {
 
     /// The `q`-quantile. Where only timeouts lie beyond it, it is at least the deadline.
     pub(crate) fn quantile(&self, q: f64) -> Quantile {
-        match quantile(q, &self.knots) {
+        match quantile(q, &self.knots, self.layout) {
             Quantile::AtLeast(bound) => {
                 let timed_out = q * self.calls() > self.calls() - self.timeouts;
                 let deadline = self.deadline.filter(|_| timed_out).unwrap_or(bound);
@@ -122,11 +126,7 @@ impl Survival {
         };
         match self.knots.get(index) {
             Some(&(upper, answered)) if upper.is_finite() => {
-                let within = if upper > lower {
-                    (t - lower) / (upper - lower)
-                } else {
-                    1.0
-                };
+                let within = self.layout.fraction((lower, upper), t);
                 let unanswered = share(calls - (below + (answered - below) * within));
                 (unanswered, unanswered)
             }
@@ -140,173 +140,84 @@ impl Survival {
         }
     }
 
-    /// The survival of one attempt, when this is that of calls of which parts were hedged; smallest delay first.
+    /// How many calls, none of them cut short, would say as much about the `q`-quantile.
+    pub(crate) fn worth(&self, q: f64) -> f64 {
+        let variance = self.deviation(q).powi(2);
+        match self.at_risk.is_empty() || variance <= 0.0 {
+            true => self.calls(),
+            false => (q * (1.0 - q) / variance).min(self.calls()),
+        }
+    }
+
+    /// The standard deviation of the estimate of `S` at its `q`-quantile.
     ///
-    /// Up to the smallest delay a call is its first attempt. Above it `S_L(t) = S(t) (1 - sum of p a (1 - S(t-d)))` over
-    /// the parts `p`, solved upwards at the bucket bounds for an `S` that never rises. `a`, the share of the calls past
-    /// the delay that were hedged, is at most `min(1, B / S(d))`: so `S` and the delay come out too high, not too low.
-    pub(crate) fn of_attempt(&self, parts: &[Hedged]) -> Self {
-        let calls = self.calls();
-        let Some(limit) = parts.first().map(|part| part.delay).filter(|_| calls > 0.0) else {
-            return self.clone();
-        };
-        let weighed: Vec<_> = parts
-            .iter()
-            .map(|part| (part.delay, part.part * self.most_hedged(part)))
-            .collect();
-        let mut solved = self.clone();
-        solved.knots.retain(|&(time, _)| time < limit);
-        let mut last = (limit, self.at_most(limit));
-        solved
-            .knots
-            .extend([(limit, calls * (1.0 - last.1)), (f64::INFINITY, calls)]);
-        for &(bound, answered) in self
-            .knots
-            .iter()
-            .filter(|knot| knot.0 > limit && knot.0.is_finite())
-        {
-            let still_waiting = |here: f64| {
-                let answered_by_hedge = |&(delay, weight): &(f64, f64)| {
-                    let after = bound - delay;
-                    let unanswered = match after - last.0 {
-                        // Within the stretch that is being solved: between its two ends.
-                        within if within > 0.0 => last.1 + (here - last.1) * within / (bound - last.0),
-                        _ => solved.at_most(after),
-                    };
-                    weight * (1.0 - unanswered)
-                };
-                1.0 - weighed.iter().map(answered_by_hedge).sum::<f64>()
-            };
-            last = (bound, solve(1.0 - answered / calls, last.1, still_waiting));
-            solved
-                .knots
-                .insert(solved.knots.len() - 1, (bound, calls * (1.0 - last.1)));
+    /// Binomial; where attempts were cut short Greenwood's, `S^2` times the sum of `(1 - s) / (R s)` over the buckets, of which
+    /// each is survived by a share `s` of the `R` at risk (M. Greenwood, The natural duration of cancer, 1926).
+    pub(crate) fn deviation(&self, q: f64) -> f64 {
+        let (calls, wanted) = (self.calls(), 1.0 - q);
+        if self.at_risk.is_empty() {
+            return (q * wanted / calls.max(1.0)).sqrt();
         }
-        solved
-    }
-
-    /// The largest share of the calls past the delay that the budget lets be hedged.
-    fn most_hedged(&self, part: &Hedged) -> f64 {
-        let past_delay = self.at_most(part.delay);
-        if past_delay > 0.0 {
-            (part.budget / past_delay).clamp(0.0, 1.0)
-        } else {
-            1.0
+        let (mut before, mut sum) = (1.0, 0.0);
+        for (&(_, answered), &at_risk) in self.knots.iter().zip(&self.at_risk) {
+            // Within the bucket of the quantile, as far as it.
+            let here = (1.0 - answered / calls).max(wanted);
+            let survived = here / before;
+            if survived < 1.0 && at_risk > 0.0 {
+                sum += (1.0 - survived) / (at_risk * survived);
+            }
+            before = here;
+            if here <= wanted {
+                break;
+            }
         }
+        wanted * sum.sqrt()
     }
-}
-
-/// The `x` in `[least, most]` with `x * factor(x) = least`, where `x * factor(x)` rises and `factor` is at most 1; `most`
-/// when there is none.
-fn solve(least: f64, most: f64, factor: impl Fn(f64) -> f64) -> f64 {
-    let (mut low, mut high) = (least, most.max(least));
-    for _ in 0..60 {
-        let middle = f64::midpoint(low, high);
-        if middle * factor(middle) < least {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    high
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Hedged, Survival};
-    use crate::Histogram;
-
-    const BOUNDS: [f64; 9] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.2];
-
-    /// Attempts whose survival is linear, from 1 at 0 to 0 at 1.25 s.
-    fn attempt(t: f64) -> f64 {
-        (1.0 - t.max(0.0) / 1.25).max(0.0)
-    }
-
-    fn survival(of_call: impl Fn(f64) -> f64) -> Survival {
-        let buckets = BOUNDS
-            .iter()
-            .map(|&bound| (bound, 1000.0 * (1.0 - of_call(bound))));
-        let histogram = Histogram::from_cumulative(buckets.chain([(f64::INFINITY, 1000.0)]), None, None);
-        Survival::observed(&histogram.unwrap(), 0.0, None)
-    }
-
-    fn assert_is_attempts(found: &Survival) {
-        for bound in BOUNDS {
-            let (found, expected) = (found.at_most(bound), attempt(bound));
-            assert!(
-                (found - expected).abs() < 1e-9,
-                "S({bound}) is {expected}, not {found}"
-            );
-        }
-    }
+    use super::Survival;
+    use crate::{Histogram, NativeBucket};
 
     #[test]
-    fn attempts_are_recovered_from_hedged_calls() {
-        // d = 0.4: S(d) = 0.68; a budget of 0.34 hedges half of the calls that pass it.
-        let calls = survival(|t| attempt(t) * (1.0 - 0.5 * (1.0 - attempt(t - 0.4))));
-        assert_is_attempts(&calls.of_attempt(&[Hedged {
-            delay: 0.4,
-            budget: 0.34,
-            part: 1.0,
-        }]));
-    }
-
-    #[test]
-    fn attempts_are_recovered_from_calls_hedged_in_different_ways() {
-        // A quarter of the calls hedged at 0.3 s, half at 0.5 s, with budgets for all of them; a quarter not at all.
-        let calls = survival(|t| {
-            attempt(t) * (1.0 - 0.25 * (1.0 - attempt(t - 0.3)) - 0.5 * (1.0 - attempt(t - 0.5)))
+    fn the_survival_at_a_quantile_is_what_the_quantile_leaves() {
+        let step = 2.0_f64.powf(0.125);
+        let exponential = (-6..12).map(|index| NativeBucket {
+            lower: step.powi(index),
+            upper: step.powi(index + 1),
+            calls: f64::from(20 + index),
         });
-        let parts = [
-            Hedged {
-                delay: 0.3,
-                budget: 1.0,
-                part: 0.25,
-            },
-            Hedged {
-                delay: 0.5,
-                budget: 1.0,
-                part: 0.5,
-            },
+        let classic = [
+            (0.0, 3.0),
+            (0.1, 50.0),
+            (0.7, 90.0),
+            (2.0, 99.0),
+            (f64::INFINITY, 100.0),
         ];
-        assert_is_attempts(&calls.of_attempt(&parts));
-    }
-
-    #[test]
-    fn a_delay_shorter_than_the_buckets_is_solved_within_them() {
-        // d = 0.05 s, buckets of 0.1 s and more: S(t - d) lies in the bucket that is being solved, and is read off a line
-        // that is not quite straight: as exact as the buckets.
-        let calls = survival(|t| attempt(t) * (1.0 - (1.0 - attempt(t - 0.05))));
-        let found = calls.of_attempt(&[Hedged {
-            delay: 0.05,
-            budget: 1.0,
-            part: 1.0,
-        }]);
-        for bound in BOUNDS {
-            let excess = found.at_most(bound) - attempt(bound);
-            assert!((-0.02..0.02).contains(&excess), "S({bound}) is {excess} off");
+        for histogram in [
+            Histogram::from_cumulative(classic, None, None).unwrap(),
+            Histogram::from_native(exponential, None, 405.0).unwrap(),
+        ] {
+            let survival = Survival::observed(&histogram, 0.0, None);
+            for q in [0.1, 0.33, 0.5, 0.75, 0.95, 0.97] {
+                let time = survival.quantile(q).estimate().unwrap();
+                let left = survival.at(time).unwrap();
+                assert!((left - (1.0 - q)).abs() < 1e-12, "S({time}) = {left} at {q}");
+            }
         }
     }
 
     #[test]
-    fn the_survival_of_attempts_is_never_under_that_of_calls_and_never_rises() {
-        let calls = survival(|t| attempt(t).powi(3));
-        let found = calls.of_attempt(&[Hedged {
-            delay: 0.25,
-            budget: 0.1,
-            part: 0.7,
-        }]);
-        let mut last = 1.0;
-        for step in 0..125_u32 {
-            let t = f64::from(step) / 100.0;
-            let unanswered = found.at_most(t);
-            assert!(
-                unanswered <= last + 1e-12 && unanswered >= calls.at_most(t) - 0.02,
-                "S({t}) = {unanswered}"
-            );
-            last = unanswered;
-        }
+    fn without_any_cut_short_the_deviation_is_binomial() {
+        // Greenwood's sum telescopes to it: 100 at risk, a tenth answered, then half.
+        let knots = [(1.0, 10.0), (2.0, 55.0), (f64::INFINITY, 100.0)];
+        let histogram = Histogram::from_cumulative(knots, None, None).unwrap();
+        let mut survival = Survival::observed(&histogram, 0.0, None);
+        let binomial = survival.deviation(0.4);
+        survival.at_risk = vec![100.0, 90.0, 45.0];
+        assert!((binomial - (0.24_f64 / 100.0).sqrt()).abs() < 1e-12);
+        assert!((survival.deviation(0.4) - binomial).abs() < 1e-12);
     }
 
     #[test]

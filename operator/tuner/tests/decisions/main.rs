@@ -16,6 +16,10 @@ mod effects;
 #[cfg(test)]
 mod memories;
 #[cfg(test)]
+mod native;
+#[cfg(test)]
+mod observations;
+#[cfg(test)]
 mod properties;
 #[cfg(test)]
 mod readings;

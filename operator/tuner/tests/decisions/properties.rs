@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use hedgerow_tuner::{
-    Alert, Decision, Hedging, Histogram, Latency, Line, Memory, Mode, Readings, Reason, Rules, Signal,
-    SignalRules, SignalValue, Stop, SwitchState, Timestamp, Unknown, UnknownReason, WindowReading, decide,
+    Alert, Counts, Decision, Hedging, Histogram, Latency, Line, Measures, Memory, Mode, Readings, Reason,
+    Rules, Signal, SignalRules, SignalValue, Stop, SwitchState, Timestamp, Unknown, UnknownReason,
+    WindowCounts, WindowReading, decide,
 };
 use proptest::prelude::*;
 
@@ -59,12 +60,13 @@ fn windows(
     let window = |seconds: u64| {
         (
             histograms.clone(),
+            prop::option::of(histograms.clone()),
             prop::option::of(prop_oneof![Just(0.0), 0.0..100.0_f64, wild()]),
         )
-            .prop_map(move |(distribution, timeouts)| WindowReading {
+            .prop_map(move |(distribution, cancelled, timeouts)| WindowReading {
                 window: secs(seconds),
                 distribution,
-                cancelled: None,
+                cancelled: cancelled.and_then(Result::ok),
                 timeouts,
                 caveat: None,
             })
@@ -80,6 +82,17 @@ fn signal_values() -> impl Strategy<Value = Result<SignalValue, Unknown>> {
         1 => prop::sample::select(vec![Alert::Inactive, Alert::Pending, Alert::Firing]).prop_map(|alert| Ok(SignalValue::Alert(alert))),
         1 => unknowns().prop_map(Err),
     ]
+}
+
+fn wild_counts() -> impl Strategy<Value = Option<WindowCounts>> {
+    let counts = (wild_durations(), wild(), wild(), prop::option::of(wild()));
+    prop::option::of(counts.prop_map(|(window, calls, hedges, blocked)| WindowCounts {
+        window,
+        calls,
+        hedges,
+        blocked,
+        wins: None,
+    }))
 }
 
 /// One step: how much later, what is read, whether a person stops it.
@@ -126,12 +139,18 @@ fn some_rules() -> impl Strategy<Value = Rules> {
             (1..=10_000_u32).prop_map(|hundredths| f64::from(hundredths) / 100.0),
             prop::sample::select(vec![0.0, 2.0]),
         ),
-        (1..300_u64, 1..300_u64),
+        (1..300_u64, 1..300_u64, any_measures()),
     )
         .prop_map(
-            |(mode, quantile, (min, max, deadline), (percent, min_per_second), (cooldown, ramp_step))| {
+            |(
+                mode,
+                quantile,
+                (min, max, deadline),
+                (percent, min_per_second),
+                (cooldown, ramp_step, measures),
+            )| {
                 let mut rules = rules();
-                rules.mode = mode;
+                (rules.mode, rules.measures) = (mode, measures);
                 rules.delay.quantile = quantile;
                 rules.delay.min = Duration::from_millis(min);
                 rules.delay.max = Duration::from_millis(max);
@@ -142,6 +161,16 @@ fn some_rules() -> impl Strategy<Value = Rules> {
                 rules
             },
         )
+}
+
+fn any_measures() -> impl Strategy<Value = Measures> {
+    prop::sample::select(vec![
+        Measures::LogicalCall,
+        Measures::LogicalCall,
+        Measures::Attempt { losers_run_on: false },
+        Measures::Attempt { losers_run_on: true },
+        Measures::Server,
+    ])
 }
 
 fn wild_durations() -> impl Strategy<Value = Duration> {
@@ -177,6 +206,7 @@ fn wild_rules() -> impl Strategy<Value = Rules> {
             prop_oneof![Just(10.0), wild()],
             prop_oneof![Just(0.0), wild()],
             any::<u32>(),
+            any_measures(),
         ),
         lines,
     )
@@ -187,12 +217,13 @@ fn wild_rules() -> impl Strategy<Value = Rules> {
                 fan_out,
                 quantile,
                 durations,
-                (percent, min_per_second, min_samples),
+                (percent, min_per_second, min_samples, measures),
                 lines,
             )| {
                 let mut rules = rules();
                 (rules.mode, rules.deadline, rules.fan_out, rules.delay.quantile) =
                     (mode, deadline, fan_out, quantile);
+                rules.measures = measures;
                 let [
                     min,
                     max,
@@ -428,21 +459,22 @@ proptest! {
     fn no_input_panics_and_every_number_is_finite(
         start in any::<i64>(),
         rules in prop::collection::vec(wild_rules(), 3),
-        steps in prop::collection::vec((any::<i64>(), windows(prop_oneof![wild_histograms(), plausible_histograms().prop_map(Ok)].boxed()), prop::collection::vec(signal_values(), 0..3), wild_durations()), 1..8),
+        steps in prop::collection::vec((any::<i64>(), windows(prop_oneof![wild_histograms(), plausible_histograms().prop_map(Ok)].boxed()), prop::collection::vec(signal_values(), 0..3), wild_durations(), wild_counts()), 1..8),
     ) {
         let mut memory = Memory::default();
         let mut now = Timestamp::from_millis(start);
-        for (index, (at, windows, signals, scrape)) in steps.into_iter().enumerate() {
+        for (index, (at, windows, signals, scrape, counted)) in steps.into_iter().enumerate() {
             let at = Timestamp::from_millis(at);
             let readings = Readings {
                 stop: None,
-                counts: None,
+                counts: counted.map(|counted| Counts { at, windows: Ok(vec![counted]) }),
                 latency: Some(Latency { at, windows: Ok(windows) }),
                 signals: signals.into_iter().map(|value| Some(Signal { at, scrape_interval: Some(scrape), value })).collect(),
             };
             let (decision, after) = decide(&rules[index % rules.len()], &memory, &readings, now);
             let numbers = [
                 decision.recommended_ms, decision.latency.samples, decision.latency.p50_ms, decision.latency.p95_ms, decision.latency.p99_ms,
+                decision.latency.percentile_ms.map(|(least, _)| least), decision.latency.percentile_ms.map(|(_, most)| most),
                 decision.effect.hedge_share, decision.effect.miss_share_hedged, decision.effect.miss_share_unhedged,
                 decision.orders.hedging.map(|hedging| hedging.delay_ms), decision.orders.hedging.map(|hedging| hedging.min_remaining_ms),
                 decision.orders.hedging.map(|hedging| hedging.percent), decision.orders.hedging.map(|hedging| hedging.min_per_second),

@@ -4,4 +4,6 @@
 mod simulation;
 
 #[cfg(test)]
+mod observations;
+#[cfg(test)]
 mod scenarios;

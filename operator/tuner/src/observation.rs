@@ -1,0 +1,113 @@
+//! What one observation of the latency histogram is, and what it says of a single attempt.
+
+use std::time::Duration;
+
+use crate::history::Coverage;
+use crate::survival::Survival;
+use crate::{
+    Counts, Histogram, Measures, Rules, Timestamp, Unknown, UnknownReason, WindowCounts, WindowReading,
+    messages,
+};
+
+/// So many hedges without one attempt cut short are no chance: of two attempts one loses.
+const HEDGES_THAT_TELL: f64 = 20.0;
+/// So many attempts longer than the delay, and clients that hedge would have cut some short.
+const ATTEMPTS_THAT_TELL: f64 = 5.0;
+/// The newest samples of the counters and of the latency may be so far apart, as a part of the window.
+const COUNTED_APART: u32 = 10;
+
+/// What was observed in one window; `None` when nothing was counted.
+pub(crate) fn observed(rules: &Rules, reading: &WindowReading) -> Result<Option<Survival>, Unknown> {
+    let deadline = rules.deadline.map(|deadline| deadline.as_secs_f64());
+    let timeouts = reading.timeouts.unwrap_or(0.0);
+    if !timeouts.is_finite() || timeouts < 0.0 {
+        let message = format!("{timeouts} calls timed out");
+        return Err(Unknown::new(UnknownReason::OutOfRange, message));
+    }
+    let answered = match &reading.distribution {
+        Ok(histogram) => Some(histogram),
+        Err(why) if why.reason == UnknownReason::NoTraffic => None,
+        Err(why) => return Err(why.clone()),
+    };
+    Ok(match (answered, cut_short(rules, reading), deadline) {
+        (_, Some(cancelled), _) => Some(Survival::censored(answered, cancelled, timeouts, deadline)),
+        (Some(histogram), ..) => Some(Survival::observed(histogram, timeouts, deadline)),
+        // No call ever answered: that is no lack of traffic.
+        (None, None, Some(deadline)) if timeouts > 0.0 => Some(Survival::all_timed_out(timeouts, deadline)),
+        (None, ..) => None,
+    })
+}
+
+/// The attempts that were cut short, where an observation is one that may be.
+fn cut_short<'a>(rules: &Rules, reading: &'a WindowReading) -> Option<&'a Histogram> {
+    reading.cancelled.as_ref().filter(|_| is_censored(rules.measures))
+}
+
+const fn is_censored(measures: Measures) -> bool {
+    matches!(measures, Measures::Attempt { losers_run_on: false })
+}
+
+/// How the observations of a window were hedged: calls as their coverage says; attempts, and requests as a server sees them,
+/// each stand for themselves.
+pub(crate) fn hedging_in(rules: &Rules, coverage: Coverage) -> Coverage {
+    match rules.measures {
+        Measures::LogicalCall => coverage,
+        Measures::Attempt { .. } | Measures::Server => Coverage::Unhedged,
+    }
+}
+
+/// What clients counted over the latency window that ends `at`, if over a window that covers it.
+pub(crate) fn counted(counts: Option<&Counts>, at: Timestamp, window: Duration) -> Option<WindowCounts> {
+    let counts = counts?;
+    let apart = at.since(counts.at).max(counts.at.since(at));
+    let windows = counts.windows.as_ref().ok()?;
+    windows
+        .iter()
+        .find(|counted| counted.window >= window && apart <= counted.window / COUNTED_APART)
+        .copied()
+}
+
+impl WindowCounts {
+    /// The share of the calls past their delay that were hedged, where it is known: the largest that is likely, since a smaller
+    /// one makes the delay shorter (the upper end of Wilson's interval at two standard deviations).
+    pub(crate) fn hedged_at_most(&self) -> Option<f64> {
+        let (hedges, blocked) = (self.hedges, self.blocked?);
+        let past_delay = hedges + blocked;
+        if !(hedges >= 0.0 && blocked >= 0.0 && past_delay > 0.0 && past_delay.is_finite()) {
+            return None;
+        }
+        let spread = (hedges * blocked / past_delay + 1.0).sqrt();
+        Some(((hedges + 2.0 + 2.0 * spread) / (past_delay + 4.0)).min(1.0))
+    }
+}
+
+/// Whether attempts may have been cut short of which nothing was seen.
+pub(crate) fn may_miss_the_cut_short(rules: &Rules, reading: &WindowReading) -> bool {
+    is_censored(rules.measures) && cut_short(rules, reading).is_none()
+}
+
+/// Attempts are cut short, for hedges are counted, and none was seen to be: their survival is not known.
+pub(crate) fn censoring_unseen(
+    rules: &Rules,
+    reading: &WindowReading,
+    counted: Option<&WindowCounts>,
+) -> Option<Unknown> {
+    let hedges = counted?.hedges;
+    (may_miss_the_cut_short(rules, reading) && hedges >= HEDGES_THAT_TELL).then(|| {
+        let window = messages::duration(reading.window);
+        Unknown::new(
+            UnknownReason::CensoringUnseen,
+            format!(
+                "{hedges:.0} hedges in {window} and no attempt that was cut short: does outcomes.cancelled name what a \
+                 cancelled attempt is counted as, or do losers run on?"
+            ),
+        )
+    })
+}
+
+/// The delay, in seconds, that an estimate of these may not go under while attempts that were cut short may be unseen: some ran
+/// past it while clients were told to hedge. Either clients do not, or the longest attempts are missing here.
+pub(crate) fn least_while_unseen(attempts: &Survival, coverage: &Coverage) -> Option<f64> {
+    let delay = coverage.smallest_delay()?;
+    (attempts.calls() * attempts.at_most(delay) >= ATTEMPTS_THAT_TELL).then_some(delay)
+}
