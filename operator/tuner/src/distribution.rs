@@ -1,12 +1,13 @@
-//! Distributions from classic histogram buckets.
+//! Distributions, from classic histogram buckets.
 
+use crate::interpolation::Layout;
 use crate::quantile::{Quantile, quantile};
 use crate::{Unknown, UnknownReason};
 
 /// Relative difference under which two cumulative counts are the same: what Prometheus' `histogram_quantile` uses.
 const SAME_COUNT: f64 = 1e-12;
 /// A repair that moves more than this share of the mass is no rounding but a fault.
-const LARGEST_REPAIR: f64 = 0.01;
+pub(crate) const LARGEST_REPAIR: f64 = 0.01;
 /// How far the bucket total may be from `_count`.
 const TOTAL_TOLERANCE: f64 = 0.01;
 /// How far `_sum` / `_count` may lie outside what the buckets allow: Envoy's `_sum` is approximate.
@@ -14,11 +15,13 @@ const MEAN_TOLERANCE: f64 = 0.05;
 
 /// A latency distribution over one window: increases per bucket, in seconds.
 ///
-/// Built by [`Histogram::from_cumulative`], which repairs what the reference repairs and refuses the rest.
+/// Built by [`Histogram::from_cumulative`] and [`Histogram::from_native`], which repair what the reference repairs and
+/// refuse the rest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
     /// `(upper bound in seconds, calls at most that long)`, rising, the last bound +Inf, at least two.
     buckets: Vec<(f64, f64)>,
+    layout: Layout,
 }
 
 impl Histogram {
@@ -43,7 +46,17 @@ impl Histogram {
         let mut buckets = merged(buckets)?;
         let total = checked_total(&buckets)?;
         repair(&mut buckets, total)?;
-        let histogram = Self { buckets };
+        Self::checked(buckets, Layout::Classic, sum_seconds, count)
+    }
+
+    /// The distribution with these cumulative `buckets`, if its total and its mean can be.
+    pub(crate) fn checked(
+        buckets: Vec<(f64, f64)>,
+        layout: Layout,
+        sum_seconds: Option<f64>,
+        count: Option<f64>,
+    ) -> Result<Self, Unknown> {
+        let histogram = Self { buckets, layout };
         histogram.check_count(count)?;
         if histogram.count() <= 0.0 {
             return Err(Unknown::new(
@@ -64,14 +77,19 @@ impl Histogram {
         self.buckets.last().map_or(0.0, |&(_, count)| count)
     }
 
-    /// `(upper bound in seconds, calls at most that long)`, rising, the last bound +Inf.
+    /// `(upper bound in seconds, calls at most that long)`, rising, the last bound +Inf. Of a native histogram those that
+    /// hold calls, each beside the bound where it begins.
     pub fn buckets(&self) -> &[(f64, f64)] {
         &self.buckets
     }
 
     /// The `q`-quantile, interpolated exactly as Prometheus' `histogram_quantile` does.
     pub fn quantile(&self, q: f64) -> Quantile {
-        quantile(q, &self.buckets)
+        quantile(q, &self.buckets, self.layout)
+    }
+
+    pub(crate) const fn layout(&self) -> Layout {
+        self.layout
     }
 
     fn check_count(&self, count: Option<f64>) -> Result<(), Unknown> {
@@ -90,14 +108,17 @@ impl Histogram {
     }
 
     /// Finds bounds made for milliseconds on a metric in seconds: OpenTelemetry's default bounds (5, 10 ... 10000) with
-    /// every call in the lowest of them. The 95th percentile would read 4.75 s whatever the load.
+    /// every call in the lowest of them. The 95th percentile would read 4.75 s whatever the load. A native histogram with
+    /// such bounds shows the lowest alone; there the mean tells.
     fn check_shape(&self, mean: Option<f64>) -> Result<(), Unknown> {
         let finite = &self.buckets[..self.buckets.len() - 1];
         let Some(&(first, in_first)) = finite.iter().find(|&&(bound, _)| bound > 0.0) else {
             return Ok(());
         };
         let top = finite.last().map_or(0.0, |&(bound, _)| bound);
-        let made_for_milliseconds = first >= 1.0 && top >= 1000.0;
+        let far_under_first = mean.is_some_and(|mean| mean < first / 10.0);
+        let made_for_milliseconds =
+            first >= 1.0 && (top >= 1000.0 || (self.layout == Layout::Custom && far_under_first));
         let all_in_first = in_first >= 0.95 * self.count() || mean.is_some_and(|mean| mean < first);
         if made_for_milliseconds && all_in_first {
             return Err(Unknown::new(

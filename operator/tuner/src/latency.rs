@@ -305,7 +305,7 @@ fn doubts(rules: &Rules, calls: &Survival, reading: &WindowReading) -> Option<St
     }
     if let Some(deadline) = rules.deadline
         && reading.timeouts.is_none()
-        && calls.last_bound() < deadline.as_secs_f64()
+        && calls.reach() < deadline.as_secs_f64()
     {
         // A bucket bound at the deadline still tells the calls that reached it apart.
         let deadline = messages::duration(deadline);

@@ -14,9 +14,11 @@ mod distribution;
 mod effect;
 mod fitness;
 mod history;
+mod interpolation;
 mod latency;
 mod memory;
 mod messages;
+mod native;
 mod quantile;
 mod reading;
 mod reason;
@@ -33,6 +35,7 @@ pub use decision::{Decision, Diagnosis, Effect, Hedging, LatencyView, Orders, Si
 pub use distribution::Histogram;
 pub use memory::Memory;
 pub use messages::number;
+pub use native::NativeBucket;
 pub use quantile::Quantile;
 pub use reading::{
     Alert, Counts, Latency, Readings, Signal, SignalValue, Stop, Unknown, WindowCounts, WindowReading,

@@ -1,5 +1,7 @@
 //! Quantiles of cumulative counts.
 
+use crate::interpolation::Layout;
+
 /// A quantile as a histogram knows it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Quantile {
@@ -33,15 +35,13 @@ impl Quantile {
 
 /// The `q`-quantile of `(upper bound, cumulative count)`, rising, the last bound +Inf, at least two.
 ///
-/// Interpolates exactly as Prometheus' `histogram_quantile` does (`BucketQuantile` in `promql/quantile.go`), so that a
-/// person can check it by hand; where that clips to the last finite bound this says so.
-pub(crate) fn quantile(q: f64, buckets: &[(f64, f64)]) -> Quantile {
-    let (Some(&(_, total)), Some(finite)) = (buckets.last(), buckets.len().checked_sub(1)) else {
+/// Interpolates exactly as Prometheus' `histogram_quantile` does (`BucketQuantile` and `HistogramQuantile` in
+/// `promql/quantile.go`), so that a person can check it by hand; where that clips to the last finite bound this says so.
+pub(crate) fn quantile(q: f64, buckets: &[(f64, f64)], layout: Layout) -> Quantile {
+    let Some((&(_, total), finite)) = buckets.split_last() else {
         return Quantile::AtLeast(0.0);
     };
-    let rank = q * total;
-    let finite = &buckets[..finite];
-    let Some(index) = finite.iter().position(|&(_, count)| count >= rank) else {
+    let Some(index) = bucket_of(q, total, finite, layout) else {
         return Quantile::AtLeast(finite.last().map_or(0.0, |&(bound, _)| bound.max(0.0)));
     };
     let (upper, count) = finite[index];
@@ -56,12 +56,32 @@ pub(crate) fn quantile(q: f64, buckets: &[(f64, f64)]) -> Quantile {
         None => (0.0, 0.0),
     };
     let within = if count > below {
-        (rank - below) / (count - below)
+        ((q * total - below) / (count - below)).clamp(0.0, 1.0)
     } else {
         1.0
     };
     Quantile::Estimate {
-        seconds: lower + (upper - lower) * within,
+        seconds: layout.time((lower, upper), within),
         bucket: (lower, upper),
     }
+}
+
+/// The finite bucket that holds the rank of the `q`-quantile; `None` when the one up to +Inf does.
+///
+/// A rank that ends a bucket belongs to it; in a native histogram, where Prometheus counts from above from the median on,
+/// to the next one with calls.
+fn bucket_of(q: f64, total: f64, finite: &[(f64, f64)], layout: Layout) -> Option<usize> {
+    if !layout.is_native() || q < 0.5 {
+        let rank = q * total;
+        return finite.iter().position(|&(_, count)| count >= rank);
+    }
+    let from_above = (1.0 - q) * total;
+    let counts = |index: usize| finite.get(index).map_or(total, |&(_, count)| count);
+    (0..=finite.len())
+        .rev()
+        .find(|&index| {
+            let below = index.checked_sub(1).map_or(0.0, counts);
+            counts(index) > below && total - below >= from_above
+        })
+        .filter(|&index| index < finite.len())
 }

@@ -1,15 +1,19 @@
 //! How many calls are still unanswered after a time: `S(t)`.
 
 use crate::Histogram;
+use crate::interpolation::Layout;
 use crate::quantile::{Quantile, quantile};
 
-/// The survival of a call or an attempt, linear within buckets as Prometheus interpolates. Times are in seconds.
+/// The survival of a call or an attempt, interpolated within buckets as Prometheus does: `S` of the `q`-quantile is `1 - q`.
+/// Times are in seconds.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Survival {
     /// `(time, calls answered by then)`, rising, the last time +Inf.
     knots: Vec<(f64, f64)>,
     /// The finite bucket bounds.
     bounds: Vec<f64>,
+    /// How calls lie within buckets.
+    layout: Layout,
     /// Calls that timed out, known only to be no shorter than the deadline.
     timeouts: f64,
     /// What one call may take in all.
@@ -42,6 +46,7 @@ impl Survival {
         Self {
             knots,
             bounds,
+            layout: histogram.layout(),
             timeouts,
             deadline,
         }
@@ -52,6 +57,7 @@ impl Survival {
         Self {
             knots: vec![(deadline, 0.0), (f64::INFINITY, timeouts)],
             bounds: vec![deadline],
+            layout: Layout::Classic,
             timeouts,
             deadline: Some(deadline),
         }
@@ -62,9 +68,13 @@ impl Survival {
         self.knots.last().map_or(0.0, |&(_, calls)| calls)
     }
 
-    /// The last finite bucket bound.
-    pub(crate) fn last_bound(&self) -> f64 {
-        self.bounds.last().copied().unwrap_or(0.0)
+    /// Up to which time calls are told apart by how long they took: the last finite bucket bound; an exponential histogram
+    /// has buckets for everything.
+    pub(crate) fn reach(&self) -> f64 {
+        match self.layout {
+            Layout::Exponential => f64::INFINITY,
+            Layout::Classic | Layout::Custom => self.bounds.last().copied().unwrap_or(0.0),
+        }
     }
 
     /// The finite bucket bounds, rising.
@@ -74,7 +84,7 @@ impl Survival {
 
     /// The `q`-quantile. Where only timeouts lie beyond it, it is at least the deadline.
     pub(crate) fn quantile(&self, q: f64) -> Quantile {
-        match quantile(q, &self.knots) {
+        match quantile(q, &self.knots, self.layout) {
             Quantile::AtLeast(bound) => {
                 let timed_out = q * self.calls() > self.calls() - self.timeouts;
                 let deadline = self.deadline.filter(|_| timed_out).unwrap_or(bound);
@@ -122,11 +132,7 @@ impl Survival {
         };
         match self.knots.get(index) {
             Some(&(upper, answered)) if upper.is_finite() => {
-                let within = if upper > lower {
-                    (t - lower) / (upper - lower)
-                } else {
-                    1.0
-                };
+                let within = self.layout.fraction((lower, upper), t);
                 let unanswered = share(calls - (below + (answered - below) * within));
                 (unanswered, unanswered)
             }
@@ -168,10 +174,11 @@ impl Survival {
             let still_waiting = |here: f64| {
                 let answered_by_hedge = |&(delay, weight): &(f64, f64)| {
                     let after = bound - delay;
-                    let unanswered = match after - last.0 {
+                    let unanswered = if after > last.0 {
                         // Within the stretch that is being solved: between its two ends.
-                        within if within > 0.0 => last.1 + (here - last.1) * within / (bound - last.0),
-                        _ => solved.at_most(after),
+                        last.1 + (here - last.1) * self.layout.fraction((last.0, bound), after)
+                    } else {
+                        solved.at_most(after)
                     };
                     weight * (1.0 - unanswered)
                 };

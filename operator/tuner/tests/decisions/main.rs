@@ -16,6 +16,8 @@ mod effects;
 #[cfg(test)]
 mod memories;
 #[cfg(test)]
+mod native;
+#[cfg(test)]
 mod properties;
 #[cfg(test)]
 mod readings;
