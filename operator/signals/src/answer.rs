@@ -328,7 +328,7 @@ mod tests {
         let buckets: Vec<_> = histogram
             .buckets
             .iter()
-            .map(|bucket| (bucket.lower, bucket.upper, bucket.count))
+            .map(|bucket| (bucket.lower, bucket.upper, bucket.calls))
             .collect();
         assert_eq!(buckets, [(-0.25, 0.25, 3.0), (0.25, 0.5, 12.0), (0.5, 1.0, 21.0)]);
         assert_eq!(samples[1].value, Value::Histogram(Native::default()));

@@ -100,6 +100,16 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// The same with one more matcher.
+    fn narrowed(&self, matcher: String) -> Self {
+        let narrowed =
+            |matchers: &Vec<String>| [matchers.as_slice(), std::slice::from_ref(&matcher)].concat();
+        Self {
+            selectors: self.selectors.iter().map(narrowed).collect(),
+            ..*self
+        }
+    }
+
     /// Classic buckets and native histograms side by side: a metric is of one kind, and its other names match nothing.
     fn histogram(&self, window: Duration, outcome: Option<&str>) -> Vec<Clause> {
         let range = promql::duration(window);
@@ -113,9 +123,11 @@ impl<'a> Writer<'a> {
             self.total(Part::Layout, "count", &bound, "_bucket", increase),
             self.total(Part::Count, "sum", &outcome, "_count", increase),
             self.total(Part::Sum, "sum", &outcome, "_sum", increase),
-            self.unstable("_count", &range),
         ];
-        clauses.extend(self.freshness("_count"));
+        // Every classic histogram has this bucket and each call is in it, while `_count` may be dropped or relabelled.
+        let whole = self.narrowed(promql::is_one_of("le", &["+Inf", "Inf", "inf"]));
+        clauses.push(whole.unstable("_bucket", &range));
+        clauses.extend(whole.freshness("_bucket"));
         clauses.push(self.native(&outcome, increase));
         let mut native = vec![self.unstable("", &range)];
         native.extend(self.freshness(""));
@@ -181,7 +193,7 @@ impl<'a> Writer<'a> {
         let either = promql::is_one_of("__name__", &[metric, &buckets]);
         let named = |matchers: &[String]| {
             if histogram {
-                promql::selector("", &[&[either.clone()], matchers].concat())
+                promql::selector("", &[std::slice::from_ref(&either), matchers].concat())
             } else {
                 promql::selector(metric, matchers)
             }
@@ -227,6 +239,19 @@ impl<'a> Writer<'a> {
                 // Of a comparison with a number only numbers are left, and everything differs from NaN.
                 all(Part::Numbers, metric, " != NaN"),
             ]);
+            let percentiles = |part, which: &str| {
+                let text = self.each(|matchers| {
+                    let matchers = [matchers, &["quantile!=\"\"".to_owned()]].concat();
+                    format!(
+                        "count{}({}{which})",
+                        self.by(&[]),
+                        promql::selector(metric, &matchers)
+                    )
+                });
+                clause(part, Grouping::Set, text)
+            };
+            clauses.push(percentiles(Part::Percentiles, ""));
+            clauses.push(percentiles(Part::BusyPercentiles, " != 0"));
         }
         clauses
     }
@@ -423,10 +448,10 @@ mod tests {
                 r#"layout: count by (le, index) (increase(read_seconds_bucket{index=~"kb|faq"}[10m]))"#,
                 r#"count: sum by (index) (increase(read_seconds_count{index=~"kb|faq"}[10m]))"#,
                 r#"sum: sum by (index) (increase(read_seconds_sum{index=~"kb|faq"}[10m]))"#,
-                r#"unstable: max by (index) ((resets(read_seconds_count{index=~"kb|faq"}[10m]) >= 3) / count_over_time(read_seconds_count{index=~"kb|faq"}[10m]))"#,
-                r#"newest: max by (index) (timestamp(read_seconds_count{index=~"kb|faq"}))"#,
-                r#"scrapes_long: max by (index) (count_over_time(read_seconds_count{index=~"kb|faq"}[5m]))"#,
-                r#"scrapes_short: max by (index) (count_over_time(read_seconds_count{index=~"kb|faq"}[1m]))"#,
+                r#"unstable: max by (index) ((resets(read_seconds_bucket{index=~"kb|faq",le=~"\\+Inf|Inf|inf"}[10m]) >= 3) / count_over_time(read_seconds_bucket{index=~"kb|faq",le=~"\\+Inf|Inf|inf"}[10m]))"#,
+                r#"newest: max by (index) (timestamp(read_seconds_bucket{index=~"kb|faq",le=~"\\+Inf|Inf|inf"}))"#,
+                r#"scrapes_long: max by (index) (count_over_time(read_seconds_bucket{index=~"kb|faq",le=~"\\+Inf|Inf|inf"}[5m]))"#,
+                r#"scrapes_short: max by (index) (count_over_time(read_seconds_bucket{index=~"kb|faq",le=~"\\+Inf|Inf|inf"}[1m]))"#,
                 r#"native: sum by (index) (increase(read_seconds{index=~"kb|faq"}[10m]))"#,
                 r#"native_unstable: max by (index) ((resets(read_seconds{index=~"kb|faq"}[10m]) >= 3) / count_over_time(read_seconds{index=~"kb|faq"}[10m]))"#,
                 r#"native_newest: max by (index) (timestamp(read_seconds{index=~"kb|faq"}))"#,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use hedgerow_tuner::{Unknown, UnknownReason};
 
-use crate::answer::{Sample, Value};
+use crate::answer::{Sample, Value, number};
 use crate::clauses::{Clause, Grouping, TAG};
 use crate::measure::{Measure, Part};
 use crate::native::Native;
@@ -177,10 +177,12 @@ impl Group {
         }
         let native: f64 = self.natives.values().map(|native| native.count).sum();
         if !self.points(Part::Buckets).is_empty() {
-            let classic: f64 = self.points(Part::Count).iter().map(|point| point.value).sum();
-            let differ = (classic - native).abs();
-            // Not `>`: what is no number agrees with nothing.
-            if !(differ <= SAME_COUNT * classic.max(native)) {
+            let whole = |point: &&Point| point.bound.as_deref().map(number) == Some(f64::INFINITY);
+            let buckets = self.points(Part::Buckets).iter();
+            let classic: f64 = buckets.filter(whole).map(|point| point.value).sum();
+            // What is no number agrees with nothing.
+            let agree = (classic - native).abs() <= SAME_COUNT * classic.max(native);
+            if !agree {
                 self.blame(
                     UnknownReason::MixedBuckets,
                     &format!(

@@ -20,21 +20,29 @@ pub(crate) struct Buckets {
     pub(crate) caveat: Option<String>,
 }
 
+/// Whether the buckets are those of a classic histogram.
+pub(crate) fn check(group: &Group) -> Result<(), Unknown> {
+    series(group).map(drop)
+}
+
+/// How many series there are by bound, and in all: each has the bucket up to +Inf.
+fn series(group: &Group) -> Result<(BTreeMap<Bound, f64>, f64), Unknown> {
+    let series = by_bound(group.points(Part::Layout), |_| true)?;
+    match series.last_key_value() {
+        Some((Bound(f64::INFINITY), &all)) => Ok((series, all)),
+        _ => Err(Unknown::new(
+            UnknownReason::NotAHistogram,
+            "there is no bucket with le=\"+Inf\": the histogram is cut or relabelled, so the slowest calls cannot be counted",
+        )),
+    }
+}
+
 /// The buckets of a group, reduced to the bounds that all its series have; of those outcomes that are `wanted`.
 ///
 /// A series without a bound adds nothing to that bound's total, which would read as calls that took longer.
 pub(crate) fn buckets(group: &Group, wanted: impl Fn(&str) -> bool) -> Result<Buckets, Unknown> {
     let increases = by_bound(group.points(Part::Buckets), wanted)?;
-    let series = by_bound(group.points(Part::Layout), |_| true)?;
-    let Some((_, all)) = series
-        .last_key_value()
-        .filter(|(bound, _)| bound.0 == f64::INFINITY)
-    else {
-        return Err(Unknown::new(
-            UnknownReason::NotAHistogram,
-            "there is no bucket with le=\"+Inf\": the histogram is cut or relabelled, so the slowest calls cannot be counted",
-        ));
-    };
+    let (series, all) = series(group)?;
     if series.len() == 1 {
         // What the text formats show of a histogram that has only native buckets.
         return Err(Unknown::new(

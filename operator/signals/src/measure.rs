@@ -102,6 +102,10 @@ pub(crate) enum Part {
     Bare,
     /// How many of those hold numbers, not native histograms.
     Numbers,
+    /// How many of the series that match are percentiles.
+    Percentiles,
+    /// How many of those are not 0.
+    BusyPercentiles,
 }
 
 impl Part {
@@ -142,6 +146,8 @@ impl Part {
             Self::Bare => "bare".into(),
             Self::Classic => "classic".into(),
             Self::Numbers => "numbers".into(),
+            Self::Percentiles => "percentiles".into(),
+            Self::BusyPercentiles => "busy_percentiles".into(),
         }
     }
 }

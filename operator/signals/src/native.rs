@@ -1,6 +1,6 @@
 //! Native histograms as an answer carries them. Pure.
 
-use hedgerow_tuner::{Histogram, Unknown};
+use hedgerow_tuner::{Histogram, NativeBucket, Unknown};
 use serde::Deserialize;
 
 use crate::answer::Number;
@@ -14,14 +14,6 @@ pub(crate) struct Native {
     pub(crate) sum: f64,
     /// The buckets that hold any, in rising order.
     pub(crate) buckets: Vec<NativeBucket>,
-}
-
-/// One bucket.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct NativeBucket {
-    pub(crate) lower: f64,
-    pub(crate) upper: f64,
-    pub(crate) count: f64,
 }
 
 /// As the API writes one: `{"count":"3","sum":"0.5","buckets":[[0,"0.25","0.5","3"]]}`. The first number of a bucket says
@@ -39,7 +31,7 @@ impl From<Written> for Native {
         let bucket = |(_, lower, upper, count): (u8, Number, Number, Number)| NativeBucket {
             lower: lower.0,
             upper: upper.0,
-            count: count.0,
+            calls: count.0,
         };
         Self {
             count: written.count.0,
@@ -63,32 +55,23 @@ impl Native {
             .buckets
             .sort_by(|one, other| one.lower.total_cmp(&other.lower));
         merged.buckets.dedup_by(|next, last| {
-            let overlap = next.lower < last.upper || next.lower == last.lower && next.upper == last.upper;
+            let overlap = next.lower < last.upper;
             if overlap {
                 last.upper = last.upper.max(next.upper);
-                last.count += next.count;
+                last.calls += next.calls;
             }
             overlap
         });
         merged
     }
 
-    /// The distribution, for a unit of which so many are a second.
+    /// The distribution, for a unit of which `per_second` are a second.
+    ///
+    /// # Errors
+    /// As [`Histogram::from_native`].
     pub(crate) fn histogram(&self, per_second: f64) -> Result<Histogram, Unknown> {
-        let mut below = 0.0;
-        let cumulative: Vec<_> = self
-            .buckets
-            .iter()
-            .map(|bucket| {
-                below += bucket.count;
-                (bucket.upper / per_second, below)
-            })
-            .collect();
-        Histogram::from_cumulative(
-            cumulative.into_iter().chain([(f64::INFINITY, self.count)]),
-            None,
-            None,
-        )
+        let buckets = self.buckets.iter().copied();
+        Histogram::from_native_in(per_second, buckets, Some(self.sum), self.count)
     }
 }
 
@@ -104,7 +87,7 @@ mod tests {
             sum: 1.0,
             buckets: buckets
                 .iter()
-                .map(|&(lower, upper, count)| NativeBucket { lower, upper, count })
+                .map(|&(lower, upper, calls)| NativeBucket { lower, upper, calls })
                 .collect(),
         }
     }
@@ -132,6 +115,26 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_kind_it_is_shows_in_its_own_unit() {
+        // Powers of two in milliseconds are none in seconds. 15 of 30 lie half way, by logarithm, from 2 to 4 ms.
+        let histogram = histogram(&[(1.0, 2.0, 10.0), (2.0, 4.0, 10.0), (4.0, 8.0, 10.0)]);
+        let histogram = Native {
+            sum: 100.0,
+            ..histogram
+        };
+        let median = histogram
+            .histogram(1e3)
+            .unwrap()
+            .quantile(0.5)
+            .estimate()
+            .unwrap();
+        assert!(
+            (median - 0.002 * std::f64::consts::SQRT_2).abs() < 1e-12,
+            "{median}"
+        );
+    }
+
     proptest! {
         #[test]
         fn merging_loses_no_observation_and_gives_buckets_that_do_not_overlap(
@@ -148,7 +151,7 @@ mod tests {
                 })
                 .collect();
             let merged = Native::merged(&all);
-            let held: f64 = merged.buckets.iter().map(|bucket| bucket.count).sum();
+            let held: f64 = merged.buckets.iter().map(|bucket| bucket.calls).sum();
             prop_assert!((held - merged.count).abs() < 1e-9);
             for pair in merged.buckets.windows(2) {
                 prop_assert!(pair[0].upper <= pair[1].lower);

@@ -29,7 +29,8 @@ pub(crate) fn reading(ask: &Ask, silent: bool, presence: Option<&Result<Group, U
     let has = |part| group.number(part).is_some_and(|count| count > 0.0);
     let histogram = matches!(ask.measure, Measure::Histogram { .. });
     if histogram && !has(Part::Classic) && !has_native(group) && (has(Part::CountSeries) || has(Part::Bare)) {
-        return not_a_histogram(&ask.family.metric);
+        let idle = has(Part::Percentiles) && !has(Part::BusyPercentiles);
+        return not_a_histogram(&ask.family.metric, idle);
     }
     if has(Part::Here) {
         return if silent {
@@ -65,9 +66,15 @@ fn has_native(group: &Group) -> bool {
     count(Part::Bare) > count(Part::Numbers)
 }
 
-fn not_a_histogram(metric: &str) -> Unknown {
+/// `idle`: all it has is percentiles that read 0, as those of Micrometer do when nothing was called.
+fn not_a_histogram(metric: &str, idle: bool) -> Unknown {
+    let reason = if idle {
+        UnknownReason::NoTraffic
+    } else {
+        UnknownReason::NotAHistogram
+    };
     Unknown::new(
-        UnknownReason::NotAHistogram,
+        reason,
         format!(
             "{metric} exists and is no histogram: neither {metric}_bucket nor native samples; a summary, a plain metric, or a \
              histogram whose buckets are switched off; switch them on (Spring: \

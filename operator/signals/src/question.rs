@@ -7,6 +7,7 @@ use hedgerow_tuner::{Unknown, UnknownReason};
 
 use crate::freshness;
 use crate::group::Group;
+use crate::layout;
 use crate::measure::{Measure, Part};
 use crate::plan::{Ask, Family};
 use crate::presence;
@@ -389,16 +390,6 @@ fn state<'a>(measure: &Measure, group: &'a Group, offset: Duration) -> State<'a>
         Measure::Presence { .. } => State::Present(group, 0),
         Measure::Witness => witness_state(group, offset),
         Measure::Histogram { .. } if !group.has_distribution() => State::Absent(None),
-        Measure::Histogram { .. }
-            if group.natives().is_empty()
-                && group.point(Part::Count).is_none()
-                && group.point(Part::Newest).is_none() =>
-        {
-            State::Unknown(Unknown::new(
-                UnknownReason::NotAHistogram,
-                "there are buckets and no _count, so that neither their total nor their age can be checked",
-            ))
-        }
         Measure::Gauge { .. } | Measure::Rate { .. } | Measure::Increase { .. }
             if group.points(Part::Value).is_empty() =>
         {
@@ -413,8 +404,13 @@ fn state<'a>(measure: &Measure, group: &'a Group, offset: Duration) -> State<'a>
             }
         }
         _ => {
-            if let Err(unstable) = freshness::stable(group) {
-                return State::Unknown(unstable);
+            let sound = match measure {
+                // What is no histogram has no bucket by which its age could be told.
+                Measure::Histogram { .. } if group.natives().is_empty() => layout::check(group),
+                _ => Ok(()),
+            };
+            if let Err(fault) = sound.and_then(|()| freshness::stable(group)) {
+                return State::Unknown(fault);
             }
             match freshness::newest(group, offset) {
                 Ok(at_ms) => State::Present(group, at_ms),
