@@ -7,6 +7,8 @@
 mod alerts;
 mod answer;
 mod backoff;
+#[doc(hidden)]
+pub mod bench;
 mod classify;
 mod clauses;
 mod clock;

@@ -58,16 +58,17 @@ impl Observed {
                 ));
             }
         };
-        let answered = match (answered, &cancelled) {
-            (Err(why), Some(cancelled)) if why.reason == UnknownReason::NoTraffic => Err(Unknown::new(
-                UnknownReason::TooFewSamples,
+        // With the cancelled beside it this is no idleness: how long they ran without an answer is evidence.
+        let answered = answered.map_err(|why| match &cancelled {
+            Some(cancelled) if why.reason == UnknownReason::NoTraffic => Unknown::new(
+                why.reason,
                 format!(
-                    "all {:.0} attempts in the window were cut short: how long one takes is not known",
+                    "no attempt was answered in the window, and {:.0} were cut short",
                     cancelled.count()
                 ),
-            )),
-            (answered, _) => answered,
-        };
+            ),
+            _ => why,
+        });
         Ok(Self {
             answered,
             cancelled,
@@ -198,15 +199,20 @@ mod tests {
     }
 
     #[test]
-    fn when_all_were_cut_short_that_is_not_idleness() {
+    fn when_all_were_cut_short_what_is_known_of_them_stays() {
         let observed = Observed::of(&group(&[CANCELLED]), Some(&outcomes()), Unit::Seconds).unwrap();
-        assert_eq!(
-            observed.answered.unwrap_err().reason,
-            UnknownReason::TooFewSamples
+        let unknown = observed.answered.unwrap_err();
+        assert_eq!(unknown.reason, UnknownReason::NoTraffic);
+        assert!(
+            unknown.message.contains("10 were cut short"),
+            "{}",
+            unknown.message
         );
+        assert_eq!(calls(&observed.cancelled.unwrap()), [0.0, 4.0, 10.0]);
         let idle = group(&[("OK", [0.0; 3], 0.0), ("CANCELLED", [0.0; 3], 0.0)]);
         let observed = Observed::of(&idle, Some(&outcomes()), Unit::Seconds).unwrap();
         assert_eq!(observed.answered.unwrap_err().reason, UnknownReason::NoTraffic);
+        assert_eq!(observed.cancelled, None);
     }
 
     #[test]

@@ -69,8 +69,8 @@ pub struct WindowReading {
     pub window: Duration,
     /// What was observed in it.
     pub distribution: Result<Histogram, Unknown>,
-    /// Attempts in it that were cut short, by how long they had run; `None` when the policy names no such outcome. They are
-    /// not in `distribution`.
+    /// Attempts in it that were cut short, by how long they had run; `None` when the policy names no such outcome or
+    /// there were none. They are not in `distribution`.
     pub cancelled: Option<Histogram>,
     /// Calls in it that timed out and never entered the histogram; `None` when the policy names no counter of them.
     pub timeouts: Option<f64>,
