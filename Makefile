@@ -8,6 +8,9 @@ MAKEFLAGS += --no-print-directory
 # End-to-end tests wait more than they compute: more of them at once than there are cores.
 export RUST_TEST_THREADS ?= 8
 
+# Servers with Prometheus' API, beside Prometheus itself.
+SERVERS := prometheus-2.42 victoria-metrics thanos
+
 .PHONY: help
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -15,6 +18,10 @@ help: ## List the targets
 .PHONY: parts
 parts: ## Build the real parts (Kubernetes, etcd, Prometheus) into a cache: ten minutes once, then a second
 	@tests/parts/build
+
+.PHONY: servers
+servers: ## Build the other servers that tests read from (VictoriaMetrics, Thanos, an old Prometheus): three minutes once
+	@tests/parts/build $(SERVERS)
 
 .PHONY: demo
 demo: ## Play the help-desk case on the real parts: 5 minutes once built (KEEP=1 leaves everything running)
@@ -24,7 +31,7 @@ demo: ## Play the help-desk case on the real parts: 5 minutes once built (KEEP=1
 	cargo run --quiet --package hedgerow-demo -- $(if $(KEEP),--keep)
 
 .PHONY: test
-test: parts lint ## Run every check and every test, on the real parts: about 10 minutes once the parts are built
+test: parts servers lint ## Run every check and every test, on the real parts: about 10 minutes once the parts are built
 	@echo "== tests: unit, property and end-to-end; a failed end-to-end test leaves its logs in $${CARGO_TARGET_DIR:-target}/e2e"
 	cargo test --workspace --locked
 

@@ -8,6 +8,7 @@ use serde::de::{IgnoredAny, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::failure::{Failure, quote};
+use crate::native::{Native, Written};
 
 /// What a query gave.
 #[derive(Debug, PartialEq)]
@@ -25,8 +26,17 @@ pub(crate) struct Sample {
     pub(crate) labels: BTreeMap<String, String>,
     /// The time of evaluation on the server's clock, in seconds since the epoch.
     pub(crate) time: f64,
-    /// Its value; `None` for a native histogram. What does not parse is NaN.
-    pub(crate) value: Option<f64>,
+    /// Its value.
+    pub(crate) value: Value,
+}
+
+/// What an element of an instant vector carries.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    /// A number. What does not parse is NaN.
+    Number(f64),
+    /// A native histogram.
+    Histogram(Native),
 }
 
 /// The frame of every answer of the API.
@@ -57,11 +67,11 @@ struct Element {
     #[serde(default)]
     metric: BTreeMap<String, String>,
     value: Option<(f64, Number)>,
-    histogram: Option<(f64, IgnoredAny)>,
+    histogram: Option<(f64, Written)>,
 }
 
 /// A number as the API writes it, in a string: `"NaN"`, `"+Inf"`, `"1e-05"`. What is none is NaN.
-struct Number(f64);
+pub(crate) struct Number(pub(crate) f64);
 
 impl<'de> Deserialize<'de> for Number {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -94,7 +104,7 @@ pub(crate) fn vector(body: &[u8]) -> Result<Answer, Failure> {
         Data::Scalar((time, Number(value))) => vec![Sample {
             labels: BTreeMap::new(),
             time,
-            value: Some(value),
+            value: Value::Number(value),
         }],
         Data::Matrix(_) => return Err(unexpected_type("matrix")),
         Data::String(_) => return Err(unexpected_type("string")),
@@ -113,15 +123,7 @@ pub(crate) fn data<T: for<'de> Deserialize<'de>>(body: &[u8]) -> Result<(T, Vec<
     }
     let warnings = envelope.warnings.unwrap_or_default();
     if envelope.is_partial || !warnings.is_empty() {
-        let said = warnings
-            .first()
-            .map_or_else(|| "isPartial is set".to_owned(), |warning| quote(warning));
-        return Err(Failure::new(
-            UnknownReason::PartialResponse,
-            format!(
-                "the source says that its answer is incomplete ({said}); look at its stores and replicas"
-            ),
-        ));
+        return Err(incomplete(&warnings));
     }
     let data = envelope.data.ok_or_else(|| {
         Failure::new(
@@ -130,6 +132,41 @@ pub(crate) fn data<T: for<'de> Deserialize<'de>>(body: &[u8]) -> Result<(T, Vec<
         )
     })?;
     Ok((data, envelope.infos.unwrap_or_default()))
+}
+
+/// What warnings say, or without any that the answer is partial.
+///
+/// Those of PromQL itself about histograms concern what is stored, not who answered: the answer leaves out the series that
+/// do not fit together.
+fn incomplete(warnings: &[String]) -> Failure {
+    let about = |parts: &[&str]| {
+        let fits = |warning: &&String| parts.iter().any(|part| warning.contains(part));
+        warnings.iter().find(fits).map(|warning| quote(warning))
+    };
+    if let Some(said) = about(&["mix of", "conflicting counter resets"]) {
+        return Failure::new(
+            UnknownReason::MixedBuckets,
+            format!(
+                "histograms of several kinds do not add up ({said}); give all instances one kind, classic or native. After \
+                 a change of kind wait until the window has passed"
+            ),
+        );
+    }
+    if let Some(said) = about(&["histogram metric is not a counter"]) {
+        return Failure::new(
+            UnknownReason::NotAHistogram,
+            format!(
+                "what is counted can fall, so that it has no increase ({said}); name a cumulative histogram"
+            ),
+        );
+    }
+    let said = warnings
+        .first()
+        .map_or_else(|| "isPartial is set".to_owned(), |warning| quote(warning));
+    Failure::new(
+        UnknownReason::PartialResponse,
+        format!("the source says that its answer is incomplete ({said}); look at its stores and replicas"),
+    )
 }
 
 /// The error that an answer tells in the API's own words, when it does.
@@ -173,8 +210,8 @@ pub(crate) fn refused(error_type: &str, error: &str) -> Failure {
 
 fn sample(element: Element) -> Result<Sample, Failure> {
     let (time, value) = match (element.value, element.histogram) {
-        (Some((time, Number(value))), _) => (time, Some(value)),
-        (None, Some((time, _))) => (time, None),
+        (Some((time, Number(value))), _) => (time, Value::Number(value)),
+        (None, Some((time, histogram))) => (time, Value::Histogram(histogram.into())),
         (None, None) => {
             return Err(Failure::new(
                 UnknownReason::BadResponse,
@@ -236,9 +273,12 @@ mod tests {
             {"metric":{},"value":[1,"many"]}]}}"#;
         let samples = vector(body.as_bytes()).unwrap().samples;
         assert_eq!(samples[0].labels["a"], "1");
-        assert_eq!((samples[0].time, samples[0].value), (1_700_000_000.5, Some(1e-5)));
-        assert_eq!(samples[1].value, Some(f64::INFINITY));
-        assert!(samples[2].value.unwrap().is_nan() && samples[3].value.unwrap().is_nan());
+        assert_eq!(samples[0].time.to_bits(), 1_700_000_000.5_f64.to_bits());
+        assert_eq!(samples[0].value, Value::Number(1e-5));
+        assert_eq!(samples[1].value, Value::Number(f64::INFINITY));
+        for sample in &samples[2..] {
+            assert!(matches!(sample.value, Value::Number(value) if value.is_nan()));
+        }
     }
 
     #[test]
@@ -259,7 +299,10 @@ mod tests {
     #[test]
     fn a_scalar_is_accepted_and_other_types_are_not() {
         let body = r#"{"status":"success","data":{"resultType":"scalar","result":[5,"7"]}}"#;
-        assert_eq!(vector(body.as_bytes()).unwrap().samples[0].value, Some(7.0));
+        assert_eq!(
+            vector(body.as_bytes()).unwrap().samples[0].value,
+            Value::Number(7.0)
+        );
         for other in [
             r#"{"resultType":"matrix","result":[]}"#,
             r#"{"resultType":"string","result":[1,"a"]}"#,
@@ -270,12 +313,26 @@ mod tests {
     }
 
     #[test]
-    fn a_native_histogram_fails_its_own_element_alone() {
+    fn a_native_histogram_is_decoded_beside_numbers() {
+        // As Prometheus 3.16 writes it (util/jsonutil/marshal.go), and one without observations.
         let body = r#"{"status":"success","data":{"resultType":"vector","result":[
-            {"metric":{},"histogram":[1,{"count":"1","sum":"2","buckets":[]}]},
+            {"metric":{"a":"1"},"histogram":[1,{"count":"36","sum":"34.5","buckets":[
+                [3,"-0.25","0.25","3"],[0,"0.25","0.5","12"],[0,"0.5","1","21"]]}]},
+            {"metric":{},"histogram":[1,{"count":"0","sum":"0"}]},
             {"metric":{},"value":[1,"2"]}]}}"#;
         let samples = vector(body.as_bytes()).unwrap().samples;
-        assert_eq!((samples[0].value, samples[1].value), (None, Some(2.0)));
+        let Value::Histogram(histogram) = &samples[0].value else {
+            panic!("{:?}", samples[0]);
+        };
+        assert_eq!((histogram.count, histogram.sum), (36.0, 34.5));
+        let buckets: Vec<_> = histogram
+            .buckets
+            .iter()
+            .map(|bucket| (bucket.lower, bucket.upper, bucket.calls))
+            .collect();
+        assert_eq!(buckets, [(-0.25, 0.25, 3.0), (0.25, 0.5, 12.0), (0.5, 1.0, 21.0)]);
+        assert_eq!(samples[1].value, Value::Histogram(Native::default()));
+        assert_eq!(samples[2].value, Value::Number(2.0));
     }
 
     #[test]
@@ -293,6 +350,37 @@ mod tests {
         );
         let answer = vector(with(r#""infos":["not a counter"],"warnings":[]"#).as_bytes()).unwrap();
         assert_eq!(answer.infos.len(), 1);
+    }
+
+    #[test]
+    fn warnings_about_histograms_that_do_not_add_up_are_no_missing_stores() {
+        // The texts of Prometheus 3.16 (util/annotations/annotations.go).
+        for (warning, expected) in [
+            (
+                "PromQL warning: vector contains a mix of classic and native histograms",
+                UnknownReason::MixedBuckets,
+            ),
+            (
+                "PromQL warning: encountered a mix of histograms and floats for aggregation",
+                UnknownReason::MixedBuckets,
+            ),
+            (
+                "PromQL warning: vector contains a mix of histograms with exponential and custom buckets schemas",
+                UnknownReason::MixedBuckets,
+            ),
+            (
+                "PromQL warning: this native histogram metric is not a counter: m",
+                UnknownReason::NotAHistogram,
+            ),
+            ("PromQL warning: something new", UnknownReason::PartialResponse),
+        ] {
+            let body = format!(
+                r#"{{"status":"success","data":{{"resultType":"vector","result":[]}},"warnings":["{warning}"]}}"#
+            );
+            let failure = vector(body.as_bytes()).unwrap_err();
+            assert_eq!(failure.reason, expected, "{warning}");
+            assert!(failure.may_be_one_culprit() && !failure.concerns_source());
+        }
     }
 
     #[test]
@@ -345,7 +433,7 @@ mod tests {
         #[test]
         fn no_damage_to_a_good_answer_makes_the_decoder_panic(cut in 0usize..150, byte in any::<u8>(), value in any::<String>()) {
             let mut body = serde_json::json!({"status": "success", "infos": [value], "data": {"resultType": "vector",
-                "result": [{"metric": {"a": value}, "value": [1.5, value]}, {"metric": {}, "histogram": [1, {}]}]}})
+                "result": [{"metric": {"a": value}, "value": [1.5, value]}, {"metric": {}, "histogram": [1, {"count": value, "sum": "1", "buckets": [[0, "1", "2", value]]}]}]}})
             .to_string()
             .into_bytes();
             prop_assert!(vector(&body).is_ok());

@@ -15,9 +15,7 @@ pub(crate) const TAG: &str = "hedgerow_part";
 /// How the series of a part are told apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Grouping {
-    /// One value per bucket bound and label set.
-    Bounds,
-    /// One value per label set.
+    /// One value per label set, and per value of the labels in [`Clause::also`].
     Set,
     /// Many values per label set.
     Series,
@@ -34,6 +32,8 @@ pub(crate) struct Clause {
     pub(crate) part: Part,
     /// How its answer is grouped.
     pub(crate) grouping: Grouping,
+    /// The labels by which it is grouped beside those of the set.
+    pub(crate) also: Vec<String>,
     /// Its PromQL, without the tag.
     text: String,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Clause {
 pub(crate) fn clauses(batch: &Batch, replica: Option<&str>) -> Vec<Clause> {
     let writer = Writer::new(batch, replica);
     match &batch.measure {
-        Measure::Histogram { window } => writer.histogram(*window),
+        Measure::Histogram { window, outcome } => writer.histogram(*window, outcome.as_deref()),
         Measure::Gauge { over, linger } => writer.gauge(*over, *linger),
         Measure::Rate { window, linger } => writer.rate(*window, *linger),
         Measure::Increase { window } => writer.increase(*window),
@@ -100,18 +100,41 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn histogram(&self, window: Duration) -> Vec<Clause> {
+    /// The same with one more matcher.
+    fn narrowed(&self, matcher: String) -> Self {
+        let narrowed =
+            |matchers: &Vec<String>| [matchers.as_slice(), std::slice::from_ref(&matcher)].concat();
+        Self {
+            selectors: self.selectors.iter().map(narrowed).collect(),
+            ..*self
+        }
+    }
+
+    /// Classic buckets and native histograms side by side: a metric is of one kind, and its other names match nothing.
+    fn histogram(&self, window: Duration, outcome: Option<&str>) -> Vec<Clause> {
         let range = promql::duration(window);
         let increase = |series: &str| format!("increase({series}[{range}])");
+        let bound = self.beside([Some("le")]);
+        let bound_and_outcome = self.beside([Some("le"), outcome]);
+        let outcome = self.beside([outcome]);
         let mut clauses = vec![
-            self.total(Part::Buckets, "sum", Grouping::Bounds, "_bucket", increase),
+            self.total(Part::Buckets, "sum", &bound_and_outcome, "_bucket", increase),
             // Counted over the increases, so that exactly the series that were added up are counted.
-            self.total(Part::Layout, "count", Grouping::Bounds, "_bucket", increase),
-            self.total(Part::Count, "sum", Grouping::Set, "_count", increase),
-            self.total(Part::Sum, "sum", Grouping::Set, "_sum", increase),
-            self.unstable("_count", &range),
+            self.total(Part::Layout, "count", &bound, "_bucket", increase),
+            self.total(Part::Count, "sum", &outcome, "_count", increase),
+            self.total(Part::Sum, "sum", &outcome, "_sum", increase),
         ];
-        clauses.extend(self.freshness("_count"));
+        // Every classic histogram has this bucket and each call is in it, while `_count` may be dropped or relabelled.
+        let whole = self.narrowed(promql::is_one_of("le", &["+Inf", "Inf", "inf"]));
+        clauses.push(whole.unstable("_bucket", &range));
+        clauses.extend(whole.freshness("_bucket"));
+        clauses.push(self.native(&outcome, increase));
+        let mut native = vec![self.unstable("", &range)];
+        native.extend(self.freshness(""));
+        clauses.extend(native.into_iter().map(|clause| Clause {
+            part: clause.part.of_native(),
+            ..clause
+        }));
         clauses
     }
 
@@ -145,7 +168,7 @@ impl<'a> Writer<'a> {
     fn increase(&self, window: Duration) -> Vec<Clause> {
         let range = promql::duration(window);
         let mut clauses = vec![
-            self.total(Part::Value, "sum", Grouping::Set, "", |series| {
+            self.total(Part::Value, "sum", &[], "", |series| {
                 format!("increase({series}[{range}])")
             }),
             self.unstable("", &range),
@@ -165,49 +188,70 @@ impl<'a> Writer<'a> {
 
     fn presence(&self, batch: &Batch, histogram: bool) -> Vec<Clause> {
         let family = self.family;
-        let suffix = if histogram { "_bucket" } else { "" };
-        let common: Vec<String> = enforced(family).into_iter().collect();
-        let count_all = |part, suffix: &str, matcher: Option<String>| {
-            let matchers: Vec<_> = common.iter().cloned().chain(matcher).collect();
-            let series = promql::selector(&format!("{}{suffix}", family.metric), &matchers);
-            Clause {
-                part,
-                grouping: Grouping::All,
-                text: format!("count({series})"),
+        let metric = family.metric.as_str();
+        let (buckets, calls) = (format!("{metric}_bucket"), format!("{metric}_count"));
+        let either = promql::is_one_of("__name__", &[metric, &buckets]);
+        let named = |matchers: &[String]| {
+            if histogram {
+                promql::selector("", &[std::slice::from_ref(&either), matchers].concat())
+            } else {
+                promql::selector(metric, matchers)
             }
         };
+        let within =
+            |matcher: Option<String>| -> Vec<_> { enforced(family).into_iter().chain(matcher).collect() };
+        let clause = |part, grouping, text| Clause {
+            part,
+            grouping,
+            also: Vec::new(),
+            text,
+        };
+        let here = self.each(|matchers| format!("count{}({})", self.by(&[]), named(matchers)));
+        let count = |matcher| format!("count({})", named(&within(matcher)));
         let mut clauses = vec![
-            Clause {
-                part: Part::Here,
-                grouping: Grouping::Set,
-                text: self.united(suffix, |series| format!("count{}({series})", self.by(None, None))),
-            },
-            count_all(Part::Metric, suffix, None),
+            clause(Part::Here, Grouping::Set, here),
+            clause(Part::Metric, Grouping::All, count(None)),
         ];
         for (place, name) in family.names.iter().enumerate() {
             let mut values: Vec<_> = batch.sets.iter().map(|set| set[place].as_str()).collect();
             values.sort_unstable();
             values.dedup();
-            let matchers: Vec<_> = common
-                .iter()
-                .cloned()
-                .chain([promql::is_one_of(name, &values)])
-                .collect();
-            let series = promql::selector(&format!("{}{suffix}", family.metric), &matchers);
-            clauses.push(Clause {
-                part: Part::Label(place),
-                grouping: Grouping::One(place),
-                text: format!("count by ({name}) ({series})"),
-            });
+            let series = named(&within(Some(promql::is_one_of(name, &values))));
+            clauses.push(clause(
+                Part::Label(place),
+                Grouping::One(place),
+                format!("count by ({name}) ({series})"),
+            ));
         }
         for (place, requirement) in family.requirements.iter().enumerate() {
-            let matcher = promql::requirement(requirement);
-            clauses.push(count_all(Part::Requirement(place), suffix, Some(matcher)));
+            let text = count(Some(promql::requirement(requirement)));
+            clauses.push(clause(Part::Requirement(place), Grouping::All, text));
         }
         if histogram {
-            clauses.push(count_all(Part::CountSeries, "_count", None));
-            clauses.push(count_all(Part::Bare, "", None));
-            clauses.push(count_all(Part::Vmrange, "_bucket", Some("vmrange!=\"\"".into())));
+            let all = |part, name: &str, which: &str| {
+                let series = promql::selector(name, &within(None));
+                clause(part, Grouping::All, format!("count({series}{which})"))
+            };
+            clauses.extend([
+                all(Part::Classic, &buckets, ""),
+                all(Part::CountSeries, &calls, ""),
+                all(Part::Bare, metric, ""),
+                // Of a comparison with a number only numbers are left, and everything differs from NaN.
+                all(Part::Numbers, metric, " != NaN"),
+            ]);
+            let percentiles = |part, which: &str| {
+                let text = self.each(|matchers| {
+                    let matchers = [matchers, &["quantile!=\"\"".to_owned()]].concat();
+                    format!(
+                        "count{}({}{which})",
+                        self.by(&[]),
+                        promql::selector(metric, &matchers)
+                    )
+                });
+                clause(part, Grouping::Set, text)
+            };
+            clauses.push(percentiles(Part::Percentiles, ""));
+            clauses.push(percentiles(Part::BusyPercentiles, " != 0"));
         }
         clauses
     }
@@ -241,6 +285,7 @@ impl<'a> Writer<'a> {
         Clause {
             part: Part::Value,
             grouping: Grouping::Series,
+            also: Vec::new(),
             text: match self.replica {
                 Some(replica) => format!("max without ({replica}) ({united})"),
                 None => united,
@@ -259,8 +304,9 @@ impl<'a> Writer<'a> {
         Clause {
             part,
             grouping: Grouping::Set,
+            also: Vec::new(),
             text: self.united(suffix, |series| {
-                format!("{operator}{}({})", self.by(None, None), expression(series))
+                format!("{operator}{}({})", self.by(&[]), expression(series))
             }),
         }
     }
@@ -270,47 +316,74 @@ impl<'a> Writer<'a> {
         &self,
         part: Part,
         operator: &str,
-        grouping: Grouping,
+        also: &[&str],
         suffix: &str,
         expression: impl Fn(&str) -> String,
     ) -> Clause {
-        let bound = (grouping == Grouping::Bounds).then_some("le");
         let text = self.united(suffix, |series| {
             let expression = expression(series);
             match self.replica {
-                None => format!("{operator}{}({expression})", self.by(bound, None)),
+                None => format!("{operator}{}({expression})", self.by(also)),
                 Some(replica) => format!(
                     "max{}({operator}{}({expression}))",
-                    self.by(bound, None),
-                    self.by(bound, Some(replica))
+                    self.by(also),
+                    self.by(&[also, &[replica]].concat())
                 ),
             }
         });
-        Clause { part, grouping, text }
+        Clause {
+            part,
+            grouping: Grouping::Set,
+            also: also.iter().map(|&label| label.to_owned()).collect(),
+            text,
+        }
+    }
+
+    /// The sum of native histograms. PromQL takes no largest of them: each member of an HA pair comes back.
+    fn native(&self, also: &[&str], expression: impl Fn(&str) -> String) -> Clause {
+        let also: Vec<&str> = also.iter().copied().chain(self.replica).collect();
+        Clause {
+            part: Part::Native,
+            grouping: Grouping::Set,
+            text: self.united("", |series| {
+                format!("sum{}({})", self.by(&also), expression(series))
+            }),
+            also: also.into_iter().map(str::to_owned).collect(),
+        }
     }
 
     /// `expression` of each selector, united.
     fn united(&self, suffix: &str, expression: impl Fn(&str) -> String) -> String {
-        self.selectors
-            .iter()
-            .map(|matchers| {
-                expression(&promql::selector(
-                    &format!("{}{suffix}", self.family.metric),
-                    matchers,
-                ))
-            })
-            .collect::<Vec<_>>()
-            .join(" or ")
+        let name = format!("{}{suffix}", self.family.metric);
+        self.each(|matchers| expression(&promql::selector(&name, matchers)))
     }
 
-    /// The grouping clause: the labels asked for, a bucket's bound, a replica label.
-    fn by(&self, bound: Option<&str>, replica: Option<&str>) -> String {
-        let names = self.family.names.iter().map(String::as_str);
-        let labels: Vec<_> = bound
-            .filter(|bound| names.clone().all(|name| name != *bound))
+    /// `expression` of each selector's matchers, united.
+    fn each(&self, expression: impl Fn(&[String]) -> String) -> String {
+        let all: Vec<_> = self
+            .selectors
+            .iter()
+            .map(|matchers| expression(matchers))
+            .collect();
+        all.join(" or ")
+    }
+
+    /// These labels, without those by which is grouped anyway.
+    fn beside<'b, const N: usize>(&self, labels: [Option<&'b str>; N]) -> Vec<&'b str> {
+        let grouped = |label: &&str| self.family.names.iter().any(|name| name == label);
+        labels
             .into_iter()
-            .chain(names.clone())
-            .chain(replica)
+            .flatten()
+            .filter(|label| !grouped(label))
+            .collect()
+    }
+
+    /// The grouping clause: these labels, then those asked for.
+    fn by(&self, also: &[&str]) -> String {
+        let labels: Vec<_> = also
+            .iter()
+            .copied()
+            .chain(self.family.names.iter().map(String::as_str))
             .collect();
         if labels.is_empty() {
             String::new()
@@ -361,7 +434,10 @@ mod tests {
     #[test]
     fn the_query_of_a_histogram() {
         let batch = batch(
-            Measure::Histogram { window: TEN_MINUTES },
+            Measure::Histogram {
+                window: TEN_MINUTES,
+                outcome: None,
+            },
             &["index"],
             &[&["kb"], &["faq"]],
         );
@@ -372,12 +448,50 @@ mod tests {
                 r#"layout: count by (le, index) (increase(read_seconds_bucket{index=~"kb|faq"}[10m]))"#,
                 r#"count: sum by (index) (increase(read_seconds_count{index=~"kb|faq"}[10m]))"#,
                 r#"sum: sum by (index) (increase(read_seconds_sum{index=~"kb|faq"}[10m]))"#,
-                r#"unstable: max by (index) ((resets(read_seconds_count{index=~"kb|faq"}[10m]) >= 3) / count_over_time(read_seconds_count{index=~"kb|faq"}[10m]))"#,
-                r#"newest: max by (index) (timestamp(read_seconds_count{index=~"kb|faq"}))"#,
-                r#"scrapes_long: max by (index) (count_over_time(read_seconds_count{index=~"kb|faq"}[5m]))"#,
-                r#"scrapes_short: max by (index) (count_over_time(read_seconds_count{index=~"kb|faq"}[1m]))"#,
+                r#"unstable: max by (index) ((resets(read_seconds_bucket{index=~"kb|faq",le=~"\\+Inf|Inf|inf"}[10m]) >= 3) / count_over_time(read_seconds_bucket{index=~"kb|faq",le=~"\\+Inf|Inf|inf"}[10m]))"#,
+                r#"newest: max by (index) (timestamp(read_seconds_bucket{index=~"kb|faq",le=~"\\+Inf|Inf|inf"}))"#,
+                r#"scrapes_long: max by (index) (count_over_time(read_seconds_bucket{index=~"kb|faq",le=~"\\+Inf|Inf|inf"}[5m]))"#,
+                r#"scrapes_short: max by (index) (count_over_time(read_seconds_bucket{index=~"kb|faq",le=~"\\+Inf|Inf|inf"}[1m]))"#,
+                r#"native: sum by (index) (increase(read_seconds{index=~"kb|faq"}[10m]))"#,
+                r#"native_unstable: max by (index) ((resets(read_seconds{index=~"kb|faq"}[10m]) >= 3) / count_over_time(read_seconds{index=~"kb|faq"}[10m]))"#,
+                r#"native_newest: max by (index) (timestamp(read_seconds{index=~"kb|faq"}))"#,
+                r#"native_scrapes_long: max by (index) (count_over_time(read_seconds{index=~"kb|faq"}[5m]))"#,
+                r#"native_scrapes_short: max by (index) (count_over_time(read_seconds{index=~"kb|faq"}[1m]))"#,
             ]
         );
+    }
+
+    #[test]
+    fn what_is_counted_is_split_by_the_outcome_and_what_is_checked_is_not() {
+        let measure = |outcome: &str| Measure::Histogram {
+            window: TEN_MINUTES,
+            outcome: Some(outcome.into()),
+        };
+        let split = parts(&batch(measure("status"), &["index"], &[&["kb"]]), Some("replica"));
+        assert_eq!(
+            split[0],
+            r#"buckets: max by (le, status, index) (sum by (le, status, replica, index) (increase(read_seconds_bucket{index="kb"}[10m])))"#
+        );
+        assert_eq!(
+            split[1],
+            r#"layout: max by (le, index) (count by (le, replica, index) (increase(read_seconds_bucket{index="kb"}[10m])))"#
+        );
+        assert_eq!(
+            split[2],
+            r#"count: max by (status, index) (sum by (status, replica, index) (increase(read_seconds_count{index="kb"}[10m])))"#
+        );
+        // There is no largest of histograms.
+        assert_eq!(
+            split[8],
+            r#"native: sum by (status, replica, index) (increase(read_seconds{index="kb"}[10m]))"#
+        );
+        assert!(
+            split[9..].iter().all(|part| part.contains("max by (index) (")),
+            "{split:?}"
+        );
+        // A label that is asked for anyway is named once.
+        let split = parts(&batch(measure("index"), &["index"], &[&["kb"]]), None);
+        assert!(split[0].starts_with("buckets: sum by (le, index) ("), "{split:?}");
     }
 
     #[test]
@@ -393,7 +507,7 @@ mod tests {
         let increase = batch(Measure::Increase { window: TEN_MINUTES }, &["app"], &[&["a"]]);
         assert_eq!(
             parts(&increase, Some("replica"))[0],
-            r#"value: max by (app) (sum by (app, replica) (increase(read_seconds{app="a"}[10m])))"#
+            r#"value: max by (app) (sum by (replica, app) (increase(read_seconds{app="a"}[10m])))"#
         );
         let over = Duration::from_secs(30);
         let gauge = batch(
@@ -431,7 +545,10 @@ mod tests {
     #[test]
     fn the_enforced_label_and_requirements_are_in_every_part() {
         let all = [
-            Measure::Histogram { window: TEN_MINUTES },
+            Measure::Histogram {
+                window: TEN_MINUTES,
+                outcome: Some("status".into()),
+            },
             Measure::Gauge {
                 over: TEN_MINUTES,
                 linger: TEN_MINUTES,
@@ -455,7 +572,8 @@ mod tests {
                 values: vec![],
             }];
             for clause in clauses(&batch, None) {
-                let selectors = clause.text.matches("read_seconds").count();
+                let selectors = clause.text.matches('{').count();
+                assert!(selectors > 0, "{}", clause.text);
                 assert_eq!(
                     clause.text.matches(r#"namespace="helpdesk""#).count(),
                     selectors,

@@ -34,7 +34,11 @@ impl Failure {
     pub(crate) fn may_be_one_culprit(&self) -> bool {
         matches!(
             self.reason,
-            UnknownReason::QueryInvalid | UnknownReason::ResponseTooLarge | UnknownReason::PartialResponse
+            UnknownReason::QueryInvalid
+                | UnknownReason::ResponseTooLarge
+                | UnknownReason::PartialResponse
+                | UnknownReason::MixedBuckets
+                | UnknownReason::NotAHistogram
         )
     }
 

@@ -4,15 +4,21 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use hedgerow_tuner::{Unknown, UnknownReason};
 
-use crate::answer::Sample;
+use crate::answer::{Sample, Value, number};
 use crate::clauses::{Clause, Grouping, TAG};
-use crate::measure::Part;
+use crate::measure::{Measure, Part};
+use crate::native::Native;
 use crate::plan::Batch;
+
+/// How far apart the totals of one histogram's two kinds may be, as a share.
+const SAME_COUNT: f64 = 0.01;
 
 /// What the answer says for one label set.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Group {
     parts: BTreeMap<Part, Vec<Point>>,
+    /// The native histograms, by outcome.
+    natives: BTreeMap<String, Native>,
     /// Why it cannot be used, where it cannot.
     fault: Option<Unknown>,
 }
@@ -22,6 +28,8 @@ pub(crate) struct Group {
 pub(crate) struct Point {
     /// The bucket's bound as it was spelled; `None` without a label `le`.
     pub(crate) bound: Option<String>,
+    /// The value of the label that tells outcomes apart; empty without.
+    pub(crate) outcome: String,
     /// The time of evaluation on the server's clock, in seconds since the epoch.
     pub(crate) time: f64,
     /// The value.
@@ -32,6 +40,11 @@ impl Group {
     /// The values of a part.
     pub(crate) fn points(&self, part: Part) -> &[Point] {
         self.parts.get(&part).map_or(&[], Vec::as_slice)
+    }
+
+    /// The native histograms, by outcome. Where there are any they stand for the classic buckets.
+    pub(crate) fn natives(&self) -> &BTreeMap<String, Native> {
+        &self.natives
     }
 
     /// The one value of a part that has one for each label set.
@@ -46,7 +59,12 @@ impl Group {
 
     /// Whether the answer says nothing at all for this label set.
     pub(crate) fn is_empty(&self) -> bool {
-        self.parts.is_empty()
+        self.parts.is_empty() && self.natives.is_empty()
+    }
+
+    /// Whether there is a distribution.
+    pub(crate) fn has_distribution(&self) -> bool {
+        !self.natives.is_empty() || !self.points(Part::Buckets).is_empty()
     }
 
     /// Why it cannot be used, where it cannot.
@@ -61,6 +79,7 @@ impl Group {
         for (part, bound, time, value) in points {
             group.parts.entry(part).or_default().push(Point {
                 bound: bound.map(str::to_owned),
+                outcome: String::new(),
                 time,
                 value,
             });
@@ -68,30 +87,62 @@ impl Group {
         group
     }
 
-    fn add(&mut self, clause: &Clause, names: &[String], sample: &Sample) {
-        let Some(value) = sample.value else {
-            self.blame(
-                UnknownReason::NotAHistogram,
-                "a native histogram came back where a number was asked for; Hedgerow reads classic buckets and plain numbers",
-            );
-            return;
-        };
+    /// The same with each value under an outcome, for tests.
+    #[cfg(test)]
+    pub(crate) fn split(
+        points: impl IntoIterator<Item = (Part, Option<&'static str>, &'static str, f64)>,
+    ) -> Self {
+        let mut group = Self::default();
+        for (part, bound, outcome, value) in points {
+            group.parts.entry(part).or_default().push(Point {
+                bound: bound.map(str::to_owned),
+                outcome: outcome.to_owned(),
+                time: 0.0,
+                value,
+            });
+        }
+        group
+    }
+
+    fn add(&mut self, clause: &Clause, names: &[String], outcome: Option<&str>, sample: &Sample) {
         let bound = sample.labels.get("le").cloned();
-        let points = self.parts.entry(clause.part).or_default();
-        let expected = |label: &str| {
-            label == TAG
-                || names.iter().any(|name| name == label)
-                || (clause.grouping == Grouping::Bounds && label == "le")
+        let outcome = outcome.and_then(|label| sample.labels.get(label)).cloned();
+        let outcome = outcome.unwrap_or_default();
+        let value = match (&sample.value, clause.part) {
+            (Value::Number(value), part) if part != Part::Native => *value,
+            // A summary or gauge has the plain name too.
+            (Value::Number(_), _) => return,
+            (Value::Histogram(native), Part::Native) => {
+                // Of an HA pair the one that saw more counts.
+                let known = self.natives.entry(outcome).or_default();
+                if known.buckets.is_empty() || known.count < native.count {
+                    known.clone_from(native);
+                }
+                return;
+            }
+            (Value::Histogram(_), _) => {
+                self.blame(
+                    UnknownReason::NotAHistogram,
+                    "a native histogram came back where a number was asked for",
+                );
+                return;
+            }
         };
+        let points = self.parts.entry(clause.part).or_default();
         if clause.grouping != Grouping::Series {
+            let expected = |label: &str| {
+                label == TAG
+                    || names.iter().any(|name| name == label)
+                    || clause.also.iter().any(|also| also == label)
+            };
             let differing: Vec<&str> = sample
                 .labels
                 .keys()
                 .map(String::as_str)
                 .filter(|label| !expected(label))
                 .collect();
-            let repeated = points.iter().any(|point| point.bound == bound);
-            if !differing.is_empty() || repeated {
+            let same = |point: &Point| point.bound == bound && point.outcome == outcome;
+            if !differing.is_empty() || points.iter().any(same) {
                 let why = if differing.is_empty() {
                     "the same series came back twice".to_owned()
                 } else {
@@ -109,9 +160,54 @@ impl Group {
         }
         points.push(Point {
             bound,
+            outcome,
             time: sample.time,
             value,
         });
+    }
+
+    /// Settles whether this is a classic or a native histogram.
+    ///
+    /// A metric may be stored as both: then both have counted the same, and the native one is finer. Where they have not,
+    /// some instances tell only one kind, or all of them changed from one to the other within the window: neither has the
+    /// whole distribution, until the window holds one kind alone.
+    fn settle_kind(&mut self) {
+        if self.natives.is_empty() {
+            return;
+        }
+        let native: f64 = self.natives.values().map(|native| native.count).sum();
+        if !self.points(Part::Buckets).is_empty() {
+            let whole = |point: &&Point| point.bound.as_deref().map(number) == Some(f64::INFINITY);
+            let buckets = self.points(Part::Buckets).iter();
+            let classic: f64 = buckets.filter(whole).map(|point| point.value).sum();
+            // What is no number agrees with nothing.
+            let agree = (classic - native).abs() <= SAME_COUNT * classic.max(native);
+            if !agree {
+                self.blame(
+                    UnknownReason::MixedBuckets,
+                    &format!(
+                        "its classic buckets count {classic:.0} calls and its native histograms {native:.0}: some instances \
+                         have one kind only, or the kind has changed within the window; let all have the same and wait until \
+                         the window has passed"
+                    ),
+                );
+                return;
+            }
+        }
+        for part in [Part::Buckets, Part::Layout, Part::Count, Part::Sum] {
+            self.parts.remove(&part);
+        }
+        for part in [
+            Part::Newest,
+            Part::ScrapesLong,
+            Part::ScrapesShort,
+            Part::Unstable,
+        ] {
+            match self.parts.remove(&part.of_native()) {
+                Some(points) => self.parts.insert(part, points),
+                None => self.parts.remove(&part),
+            };
+        }
     }
 
     fn blame(&mut self, reason: UnknownReason, message: &str) {
@@ -122,6 +218,10 @@ impl Group {
 /// The groups of a batch, in the order of its sets, and how many groups came back that nobody asked for.
 pub(crate) fn take_apart(batch: &Batch, clauses: &[Clause], samples: &[Sample]) -> (Vec<Group>, u64) {
     let names = &batch.family.names;
+    let outcome = match &batch.measure {
+        Measure::Histogram { outcome, .. } => outcome.as_deref(),
+        _ => None,
+    };
     let clause_of: HashMap<String, &Clause> =
         clauses.iter().map(|clause| (clause.part.tag(), clause)).collect();
     let place_of: HashMap<Vec<&str>, usize> = batch
@@ -140,10 +240,10 @@ pub(crate) fn take_apart(batch: &Batch, clauses: &[Clause], samples: &[Sample]) 
             continue;
         };
         match clause.grouping {
-            Grouping::Bounds | Grouping::Set | Grouping::Series => {
+            Grouping::Set | Grouping::Series => {
                 let set: Vec<&str> = names.iter().map(|name| label(name)).collect();
                 match place_of.get(&set) {
-                    Some(&place) => groups[place].add(clause, names, sample),
+                    Some(&place) => groups[place].add(clause, names, outcome, sample),
                     None => drop(strangers.insert(set)),
                 }
             }
@@ -151,16 +251,19 @@ pub(crate) fn take_apart(batch: &Batch, clauses: &[Clause], samples: &[Sample]) 
                 let value = names.get(name).map_or("", |name| label(name));
                 for (group, set) in groups.iter_mut().zip(&batch.sets) {
                     if set.get(name).is_some_and(|wanted| wanted == value) {
-                        group.add(clause, names, sample);
+                        group.add(clause, names, outcome, sample);
                     }
                 }
             }
             Grouping::All => {
                 for group in &mut groups {
-                    group.add(clause, names, sample);
+                    group.add(clause, names, outcome, sample);
                 }
             }
         }
+    }
+    for group in &mut groups {
+        group.settle_kind();
     }
     (groups, u64::try_from(strangers.len()).unwrap_or(u64::MAX))
 }
@@ -203,7 +306,7 @@ mod tests {
                 .map(|&(k, v)| (k.to_owned(), v.to_owned()))
                 .collect(),
             time: 1.0,
-            value: Some(value),
+            value: Value::Number(value),
         }
     }
 
@@ -244,7 +347,7 @@ mod tests {
         let batch = batch(INCREASE, &["app"], &[&["a"], &["b"]]);
         let clauses = clauses(&batch, None);
         let native = Sample {
-            value: None,
+            value: Value::Histogram(Native::default()),
             ..sample(&[(TAG, "value"), ("app", "a")], 0.0)
         };
         let samples = [native, sample(&[(TAG, "value"), ("app", "b")], 5.0)];

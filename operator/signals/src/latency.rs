@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use hedgerow_tuner::{Histogram, Latency, Unknown, UnknownReason, WindowReading};
+use hedgerow_tuner::{Latency, Unknown, UnknownReason, WindowReading};
 
 use crate::clock::Moment;
 use crate::freshness;
 use crate::group::Group;
-use crate::layout;
 use crate::measure::Part;
+use crate::observed::Observed;
 use crate::question::{Answers, LatencyQuestions, Question};
-use crate::{Unit, promql};
+use crate::{Outcomes, Unit, promql};
 
 /// The latency reading, and the scrape interval of its series.
 pub(crate) fn reading(
@@ -38,6 +38,7 @@ pub(crate) fn reading(
                 settled.group,
                 timeouts,
                 questions.unit,
+                questions.outcomes.as_ref(),
             )),
             Err(why) => {
                 unknown.get_or_insert_with(|| why.clone());
@@ -89,6 +90,7 @@ fn window_reading(
     group: &Group,
     timeouts: Option<Result<f64, Unknown>>,
     unit: Unit,
+    outcomes: Option<&Outcomes>,
 ) -> WindowReading {
     let timeouts = match timeouts.transpose() {
         Ok(timeouts) => timeouts,
@@ -100,43 +102,23 @@ fn window_reading(
     };
     let asked = question.ask.describe();
     let told = |why: Unknown| Unknown::new(why.reason, format!("{asked}: {}", why.message));
-    match layout::buckets(group) {
+    match Observed::of(group, outcomes, unit) {
         Err(why) => WindowReading {
             timeouts,
             ..unread(window, told(why))
         },
-        Ok(buckets) => {
-            let per_second = per_second(unit);
-            let distribution = Histogram::from_cumulative(
-                buckets
-                    .cumulative
-                    .iter()
-                    .map(|&(bound, calls)| (bound / per_second, calls)),
-                group.number(Part::Sum).map(|sum| sum / per_second),
-                group.number(Part::Count),
-            );
-            WindowReading {
-                window,
-                distribution: distribution.map_err(told),
-                cancelled: None,
-                timeouts,
-                caveat: buckets.caveat.map(|caveat| {
-                    format!(
-                        "{} over {}: {caveat}",
-                        question.ask.family.metric,
-                        promql::duration(window)
-                    )
-                }),
-            }
-        }
-    }
-}
-
-/// How many of the unit are a second. Dividing by it keeps 5 ms exactly 0.005 s, as multiplying by 0.001 would not.
-const fn per_second(unit: Unit) -> f64 {
-    match unit {
-        Unit::Seconds => 1.0,
-        Unit::Milliseconds => 1e3,
-        Unit::Microseconds => 1e6,
+        Ok(observed) => WindowReading {
+            window,
+            distribution: observed.answered.map_err(told),
+            cancelled: observed.cancelled,
+            timeouts,
+            caveat: observed.caveat.map(|caveat| {
+                format!(
+                    "{} over {}: {caveat}",
+                    question.ask.family.metric,
+                    promql::duration(window)
+                )
+            }),
+        },
     }
 }

@@ -20,28 +20,43 @@ pub(crate) struct Buckets {
     pub(crate) caveat: Option<String>,
 }
 
-/// The buckets of a group, reduced to the bounds that all its series have.
-///
-/// A series without a bound adds nothing to that bound's total, which would read as calls that took longer.
-pub(crate) fn buckets(group: &Group) -> Result<Buckets, Unknown> {
-    let increases = by_bound(group.points(Part::Buckets))?;
-    let series = by_bound(group.points(Part::Layout))?;
-    let Some((_, all)) = series
-        .last_key_value()
-        .filter(|(bound, _)| bound.0 == f64::INFINITY)
-    else {
-        return Err(Unknown::new(
+/// Whether the buckets are those of a classic histogram.
+pub(crate) fn check(group: &Group) -> Result<(), Unknown> {
+    series(group).map(drop)
+}
+
+/// How many series there are by bound, and in all: each has the bucket up to +Inf.
+fn series(group: &Group) -> Result<(BTreeMap<Bound, f64>, f64), Unknown> {
+    let series = by_bound(group.points(Part::Layout), |_| true)?;
+    match series.last_key_value() {
+        Some((Bound(f64::INFINITY), &all)) => Ok((series, all)),
+        _ => Err(Unknown::new(
             UnknownReason::NotAHistogram,
             "there is no bucket with le=\"+Inf\": the histogram is cut or relabelled, so the slowest calls cannot be counted",
+        )),
+    }
+}
+
+/// The buckets of a group, reduced to the bounds that all its series have; of those outcomes that are `wanted`.
+///
+/// A series without a bound adds nothing to that bound's total, which would read as calls that took longer.
+pub(crate) fn buckets(group: &Group, wanted: impl Fn(&str) -> bool) -> Result<Buckets, Unknown> {
+    let increases = by_bound(group.points(Part::Buckets), wanted)?;
+    let (series, all) = series(group)?;
+    if series.len() == 1 {
+        // What the text formats show of a histogram that has only native buckets.
+        return Err(Unknown::new(
+            UnknownReason::NativeNotScraped,
+            "its only bucket is le=\"+Inf\": a native histogram of which the source scrapes the classic side alone (set \
+             scrape_native_histograms in its configuration), or one whose other buckets are dropped",
         ));
-    };
-    let everywhere = |bound: &Bound| series.get(bound).is_some_and(|count| (count - all).abs() < 0.5);
-    let cumulative: Vec<_> = increases
+    }
+    let cumulative: Vec<_> = series
         .iter()
-        .filter(|(bound, _)| everywhere(bound))
-        .map(|(bound, increase)| (bound.0, *increase))
+        .filter(|&(_, count)| (count - all).abs() < 0.5)
+        .map(|(bound, _)| (bound.0, increases.get(bound).copied().unwrap_or(0.0)))
         .collect();
-    let (common, bounds) = (cumulative.len(), increases.len());
+    let (common, bounds) = (cumulative.len(), series.len());
     if common == bounds {
         return Ok(Buckets {
             cumulative,
@@ -80,9 +95,9 @@ impl Ord for Bound {
 }
 
 /// Values by bound; those of bounds that are spelled in different ways are added up.
-fn by_bound(points: &[Point]) -> Result<BTreeMap<Bound, f64>, Unknown> {
+fn by_bound(points: &[Point], wanted: impl Fn(&str) -> bool) -> Result<BTreeMap<Bound, f64>, Unknown> {
     let mut values = BTreeMap::new();
-    for point in points {
+    for point in points.iter().filter(|point| wanted(&point.outcome)) {
         let bound = point.bound.as_deref().map(number).filter(|bound| !bound.is_nan());
         let Some(bound) = bound else {
             return Err(Unknown::new(
@@ -104,6 +119,10 @@ fn by_bound(points: &[Point]) -> Result<BTreeMap<Bound, f64>, Unknown> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn buckets(group: &Group) -> Result<Buckets, Unknown> {
+        super::buckets(group, |_| true)
+    }
 
     fn group(buckets: &[(&'static str, f64, f64)]) -> Group {
         Group::of(buckets.iter().flat_map(|&(bound, increase, series)| {

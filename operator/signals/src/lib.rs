@@ -7,9 +7,12 @@
 mod alerts;
 mod answer;
 mod backoff;
+#[doc(hidden)]
+pub mod bench;
 mod classify;
 mod clauses;
 mod clock;
+mod counts;
 mod credentials;
 mod culprits;
 mod failure;
@@ -21,6 +24,8 @@ mod intervals;
 mod latency;
 mod layout;
 mod measure;
+mod native;
+mod observed;
 mod permits;
 mod plan;
 mod presence;

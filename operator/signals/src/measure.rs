@@ -11,10 +11,12 @@ pub(crate) const SHORT_COUNT: Duration = Duration::from_secs(60);
 /// What is measured.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Measure {
-    /// The distribution in a window, from classic buckets.
+    /// The distribution in a window, from classic buckets and native histograms.
     Histogram {
         /// The window.
         window: Duration,
+        /// The label by whose values it is split.
+        outcome: Option<String>,
     },
     /// A gauge's largest value lately, per series.
     Gauge {
@@ -39,7 +41,7 @@ pub(crate) enum Measure {
     Witness,
     /// Which part of the selection has series at all.
     Presence {
-        /// Whether buckets are looked for.
+        /// Whether a histogram is looked for: under the names of its buckets and of its native samples.
         histogram: bool,
     },
 }
@@ -62,6 +64,8 @@ pub(crate) enum Part {
     Count,
     /// The increase of `_sum`.
     Sum,
+    /// The increase of a native histogram.
+    Native,
     /// The value.
     Value,
     /// The time of the newest sample.
@@ -74,6 +78,14 @@ pub(crate) enum Part {
     ScrapesShort,
     /// The share of samples that are smaller than the one before, where there are many.
     Unstable,
+    /// [`Self::Newest`] of a native histogram.
+    NativeNewest,
+    /// [`Self::ScrapesLong`] of a native histogram.
+    NativeScrapesLong,
+    /// [`Self::ScrapesShort`] of a native histogram.
+    NativeScrapesShort,
+    /// [`Self::Unstable`] of a native histogram.
+    NativeUnstable,
     /// How many series match.
     Here,
     /// How many series the metric has.
@@ -84,13 +96,30 @@ pub(crate) enum Part {
     Requirement(usize),
     /// How many series `_count` has.
     CountSeries,
+    /// How many series `_bucket` has.
+    Classic,
     /// How many series have the name without a suffix.
     Bare,
-    /// How many have the buckets of `VictoriaMetrics`.
-    Vmrange,
+    /// How many of those hold numbers, not native histograms.
+    Numbers,
+    /// How many of the series that match are percentiles.
+    Percentiles,
+    /// How many of those are not 0.
+    BusyPercentiles,
 }
 
 impl Part {
+    /// What tells the same of a native histogram, where that is another part.
+    pub(crate) fn of_native(self) -> Self {
+        match self {
+            Self::Newest => Self::NativeNewest,
+            Self::ScrapesLong => Self::NativeScrapesLong,
+            Self::ScrapesShort => Self::NativeScrapesShort,
+            Self::Unstable => Self::NativeUnstable,
+            other => other,
+        }
+    }
+
     /// Its name in the answer.
     pub(crate) fn tag(self) -> String {
         match self {
@@ -98,19 +127,27 @@ impl Part {
             Self::Layout => "layout".into(),
             Self::Count => "count".into(),
             Self::Sum => "sum".into(),
+            Self::Native => "native".into(),
             Self::Value => "value".into(),
             Self::Newest => "newest".into(),
             Self::Oldest => "oldest".into(),
             Self::ScrapesLong => "scrapes_long".into(),
             Self::ScrapesShort => "scrapes_short".into(),
             Self::Unstable => "unstable".into(),
+            Self::NativeNewest => "native_newest".into(),
+            Self::NativeScrapesLong => "native_scrapes_long".into(),
+            Self::NativeScrapesShort => "native_scrapes_short".into(),
+            Self::NativeUnstable => "native_unstable".into(),
             Self::Here => "here".into(),
             Self::Metric => "metric".into(),
             Self::Label(place) => format!("label_{place}"),
             Self::Requirement(place) => format!("requirement_{place}"),
             Self::CountSeries => "count_series".into(),
             Self::Bare => "bare".into(),
-            Self::Vmrange => "vmrange".into(),
+            Self::Classic => "classic".into(),
+            Self::Numbers => "numbers".into(),
+            Self::Percentiles => "percentiles".into(),
+            Self::BusyPercentiles => "busy_percentiles".into(),
         }
     }
 }

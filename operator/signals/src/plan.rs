@@ -79,7 +79,9 @@ impl Ask {
             .collect();
         let series = promql::selector(&family.metric, &matchers);
         match self.measure {
-            Measure::Histogram { window } | Measure::Rate { window, .. } | Measure::Increase { window } => {
+            Measure::Histogram { window, .. }
+            | Measure::Rate { window, .. }
+            | Measure::Increase { window } => {
                 format!("{series} over {}", promql::duration(window))
             }
             Measure::Gauge { .. } | Measure::Witness | Measure::Presence { .. } => series,

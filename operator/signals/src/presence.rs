@@ -27,6 +27,11 @@ pub(crate) fn reading(ask: &Ask, silent: bool, presence: Option<&Result<Group, U
         return unknown;
     }
     let has = |part| group.number(part).is_some_and(|count| count > 0.0);
+    let histogram = matches!(ask.measure, Measure::Histogram { .. });
+    if histogram && !has(Part::Classic) && !has_native(group) && (has(Part::CountSeries) || has(Part::Bare)) {
+        let idle = has(Part::Percentiles) && !has(Part::BusyPercentiles);
+        return not_a_histogram(&ask.family.metric, idle);
+    }
     if has(Part::Here) {
         return if silent {
             Unknown::new(
@@ -41,7 +46,7 @@ pub(crate) fn reading(ask: &Ask, silent: bool, presence: Option<&Result<Group, U
         };
     }
     if !has(Part::Metric) {
-        return missing(ask, has(Part::CountSeries) || has(Part::Bare));
+        return missing(ask, histogram);
     }
     if let Some(label) = absent_label(ask, has) {
         return Unknown::new(
@@ -55,7 +60,30 @@ pub(crate) fn reading(ask: &Ask, silent: bool, presence: Option<&Result<Group, U
     )
 }
 
-fn missing(ask: &Ask, other_series: bool) -> Unknown {
+/// Whether some of the series with the plain name hold native histograms.
+fn has_native(group: &Group) -> bool {
+    let count = |part| group.number(part).unwrap_or(0.0);
+    count(Part::Bare) > count(Part::Numbers)
+}
+
+/// `idle`: all it has is percentiles that read 0, as those of Micrometer do when nothing was called.
+fn not_a_histogram(metric: &str, idle: bool) -> Unknown {
+    let reason = if idle {
+        UnknownReason::NoTraffic
+    } else {
+        UnknownReason::NotAHistogram
+    };
+    Unknown::new(
+        reason,
+        format!(
+            "{metric} exists and is no histogram: neither {metric}_bucket nor native samples; a summary, a plain metric, or a \
+             histogram whose buckets are switched off; switch them on (Spring: \
+             management.metrics.distribution.percentiles-histogram)"
+        ),
+    )
+}
+
+fn missing(ask: &Ask, histogram: bool) -> Unknown {
     let metric = &ask.family.metric;
     let within = ask
         .family
@@ -63,28 +91,14 @@ fn missing(ask: &Ask, other_series: bool) -> Unknown {
         .as_ref()
         .map(|(name, value)| format!(" with {}", promql::is_one_of(name, &[value])))
         .unwrap_or_default();
-    if matches!(ask.measure, Measure::Histogram { .. }) {
-        if other_series {
-            return Unknown::new(
-                UnknownReason::NotAHistogram,
-                format!(
-                    "{metric} exists without {metric}_bucket: a summary, a plain metric, or a histogram without classic \
-                     buckets; switch its buckets on (Spring: management.metrics.distribution.percentiles-histogram; native \
-                     histograms: scrape classic ones too)"
-                ),
-            );
-        }
-        return Unknown::new(
-            UnknownReason::MetricNotFound,
-            format!(
-                "no series is named {metric}_bucket{within}; is the name right (without _bucket), and is it scraped?"
-            ),
-        );
-    }
-    Unknown::new(
-        UnknownReason::MetricNotFound,
-        format!("no series is named {metric}{within}; is the name right, and is it scraped?"),
-    )
+    let message = if histogram {
+        format!(
+            "no series is named {metric}_bucket or {metric}{within}; is the name right (without _bucket), and is it scraped?"
+        )
+    } else {
+        format!("no series is named {metric}{within}; is the name right, and is it scraped?")
+    };
+    Unknown::new(UnknownReason::MetricNotFound, message)
 }
 
 /// The first label or requirement that no series meets on its own.

@@ -7,10 +7,14 @@ use hedgerow_tuner::{Unknown, UnknownReason};
 
 use crate::freshness;
 use crate::group::Group;
+use crate::layout;
 use crate::measure::{Measure, Part};
 use crate::plan::{Ask, Family};
 use crate::presence;
-use crate::{Counter, LatencyQuery, Selector, SignalKind, SignalQuery, TargetQuery, Unit, Witness};
+use crate::{
+    Counter, CountsQuery, LatencyQuery, Outcomes, Selector, SignalKind, SignalQuery, TargetQuery, Unit,
+    Witness,
+};
 
 /// A question, and the witness that makes silence a zero.
 #[derive(Clone, Debug)]
@@ -23,6 +27,7 @@ pub(crate) struct Question {
 #[derive(Debug, Default)]
 pub(crate) struct TargetQuestions {
     pub(crate) latency: Option<LatencyQuestions>,
+    pub(crate) counts: Option<CountsQuestions>,
     pub(crate) signals: Vec<SignalQuestions>,
     /// The enforced label pair, for alerts.
     pub(crate) enforced: Option<(String, String)>,
@@ -32,8 +37,34 @@ pub(crate) struct TargetQuestions {
 #[derive(Debug)]
 pub(crate) struct LatencyQuestions {
     pub(crate) unit: Unit,
+    pub(crate) outcomes: Option<Outcomes>,
     /// For each window its distribution, and the timeouts in it.
     pub(crate) windows: Vec<(Duration, Question, Option<Question>)>,
+}
+
+/// The questions about the counters that clients export, window by window.
+#[derive(Debug)]
+pub(crate) struct CountsQuestions {
+    pub(crate) windows: Vec<WindowQuestions>,
+}
+
+/// The questions about the counters over one window.
+#[derive(Debug)]
+pub(crate) struct WindowQuestions {
+    pub(crate) window: Duration,
+    pub(crate) calls: Question,
+    pub(crate) hedges: Question,
+    pub(crate) blocked: Option<Question>,
+    pub(crate) wins: Option<Question>,
+}
+
+impl WindowQuestions {
+    fn all(&self) -> impl Iterator<Item = &Question> {
+        [&self.calls, &self.hedges]
+            .into_iter()
+            .chain(&self.blocked)
+            .chain(&self.wins)
+    }
 }
 
 /// The questions of a saturation signal.
@@ -61,6 +92,7 @@ impl TargetQuestions {
         };
         Self {
             latency: target.latency.as_ref().map(|latency| writer.latency(latency)),
+            counts: target.counts.as_ref().map(|counts| writer.counts(counts)),
             signals: target
                 .signals
                 .iter()
@@ -73,6 +105,7 @@ impl TargetQuestions {
     /// Every question but those of [`Self::alerts_firing`].
     pub(crate) fn all(&self) -> impl Iterator<Item = &Question> {
         let latency = self.latency.iter().flat_map(|latency| &latency.windows);
+        let counts = self.counts.iter().flat_map(|counts| &counts.windows);
         let signals = self.signals.iter().flat_map(|signal| match signal {
             SignalQuestions::Series(question) => vec![question.as_ref()],
             SignalQuestions::Ratio(both) => vec![&both.0, &both.1],
@@ -80,6 +113,7 @@ impl TargetQuestions {
         });
         latency
             .flat_map(|(_, distribution, timeouts)| std::iter::once(distribution).chain(timeouts))
+            .chain(counts.flat_map(WindowQuestions::all))
             .chain(signals)
     }
 
@@ -110,7 +144,14 @@ impl<I: Fn(&Family) -> Option<Duration>> Writer<'_, I> {
     fn latency(&self, latency: &LatencyQuery) -> LatencyQuestions {
         let windows = latency.windows.iter().map(|&window| {
             let distribution = Question {
-                ask: self.ask(Measure::Histogram { window }, &latency.metric, &latency.selector),
+                ask: self.ask(
+                    Measure::Histogram {
+                        window,
+                        outcome: latency.outcomes.as_ref().map(|outcomes| outcomes.label.clone()),
+                    },
+                    &latency.metric,
+                    &latency.selector,
+                ),
                 witness: None,
             };
             let timeouts = latency
@@ -121,6 +162,23 @@ impl<I: Fn(&Family) -> Option<Duration>> Writer<'_, I> {
         });
         LatencyQuestions {
             unit: latency.unit,
+            outcomes: latency.outcomes.clone(),
+            windows: windows.collect(),
+        }
+    }
+
+    fn counts(&self, counts: &CountsQuery) -> CountsQuestions {
+        let windows = counts.windows.iter().map(|&window| {
+            let increase = |counter: &Counter| self.increase(counter, window);
+            WindowQuestions {
+                window,
+                calls: increase(&counts.calls),
+                hedges: increase(&counts.hedges),
+                blocked: counts.blocked.as_ref().map(increase),
+                wins: counts.wins.as_ref().map(increase),
+            }
+        });
+        CountsQuestions {
             windows: windows.collect(),
         }
     }
@@ -331,15 +389,7 @@ fn state<'a>(measure: &Measure, group: &'a Group, offset: Duration) -> State<'a>
     match measure {
         Measure::Presence { .. } => State::Present(group, 0),
         Measure::Witness => witness_state(group, offset),
-        Measure::Histogram { .. } if group.points(Part::Buckets).is_empty() => State::Absent(None),
-        Measure::Histogram { .. }
-            if group.point(Part::Count).is_none() && group.point(Part::Newest).is_none() =>
-        {
-            State::Unknown(Unknown::new(
-                UnknownReason::NotAHistogram,
-                "there are buckets and no _count, so that neither their total nor their age can be checked",
-            ))
-        }
+        Measure::Histogram { .. } if !group.has_distribution() => State::Absent(None),
         Measure::Gauge { .. } | Measure::Rate { .. } | Measure::Increase { .. }
             if group.points(Part::Value).is_empty() =>
         {
@@ -354,8 +404,13 @@ fn state<'a>(measure: &Measure, group: &'a Group, offset: Duration) -> State<'a>
             }
         }
         _ => {
-            if let Err(unstable) = freshness::stable(group) {
-                return State::Unknown(unstable);
+            let sound = match measure {
+                // What is no histogram has no bucket by which its age could be told.
+                Measure::Histogram { .. } if group.natives().is_empty() => layout::check(group),
+                _ => Ok(()),
+            };
+            if let Err(fault) = sound.and_then(|()| freshness::stable(group)) {
+                return State::Unknown(fault);
             }
             match freshness::newest(group, offset) {
                 Ok(at_ms) => State::Present(group, at_ms),

@@ -17,7 +17,9 @@ use crate::permits::Permits;
 use crate::plan::{Ask, plan};
 use crate::question::{Answers, Question, SignalQuestions, State as Answered, TargetQuestions};
 use crate::round::Round;
-use crate::{ReadingKind, SourceSettings, SourceStats, TargetQuery, clauses, latency, promql, signal};
+use crate::{
+    ReadingKind, SourceSettings, SourceStats, TargetQuery, clauses, counts, latency, promql, signal,
+};
 
 /// One Prometheus-compatible endpoint: one pooled client, one concurrency limit.
 #[derive(Debug)]
@@ -277,7 +279,10 @@ impl Source {
         TargetReadings {
             signals: signals.collect(),
             latency,
-            counts: None,
+            counts: target
+                .counts
+                .as_ref()
+                .map(|counts| counts::reading(counts, answers, moment)),
             scrape_interval: scrape_interval.flatten(),
         }
     }
@@ -317,7 +322,10 @@ impl Source {
                     .iter()
                     .map(|signal| signal::unread(unknown(signal.kind.name()), moment))
                     .collect(),
-                counts: None,
+                counts: target.counts.as_ref().map(|counts| Counts {
+                    at: moment.now(),
+                    windows: Err(unknown(&counts.calls.metric)),
+                }),
                 scrape_interval: None,
             })
             .collect()

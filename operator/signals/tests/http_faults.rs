@@ -5,8 +5,6 @@
     reason = "helpers of tests fail as tests do"
 )]
 
-#[path = "support/server.rs"]
-mod server;
 mod support;
 
 use std::sync::Arc;
@@ -18,7 +16,7 @@ use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use hedgerow_signals::{Authentication, Source, SourceError, TargetQuery};
 use hedgerow_tuner::{Alert, SignalValue, UnknownReason};
-use server::{Asked, Server, json, vector};
+use support::server::{Asked, Server, json, vector};
 use support::*;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;

@@ -5,8 +5,6 @@
     reason = "helpers of tests fail as tests do"
 )]
 
-#[path = "support/prometheus.rs"]
-mod prometheus;
 mod support;
 
 use std::time::Duration;
@@ -14,10 +12,6 @@ use std::time::Duration;
 use hedgerow_signals::{Operator, Requirement, TargetQuery, Unit};
 use hedgerow_tuner::{Alert, SignalValue, UnknownReason};
 use support::*;
-
-fn close(value: f64, expected: f64) -> bool {
-    (value - expected).abs() <= 1e-6 * expected.abs().max(1.0)
-}
 
 #[tokio::test]
 async fn a_histogram_reads_as_it_was_made() {

@@ -44,11 +44,30 @@ impl Histogram {
         sum_seconds: Option<f64>,
         count: f64,
     ) -> Result<Self, Unknown> {
+        Self::from_native_in(1.0, buckets, sum_seconds, count)
+    }
+
+    /// The same of a histogram in another unit, of which `per_second` are a second: what kind it is shows in its own unit
+    /// alone. `buckets` and `sum` are in that unit.
+    ///
+    /// # Errors
+    /// As [`Histogram::from_native`].
+    pub fn from_native_in(
+        per_second: f64,
+        buckets: impl IntoIterator<Item = NativeBucket>,
+        sum: Option<f64>,
+        count: f64,
+    ) -> Result<Self, Unknown> {
         if count.is_nan() {
             return Err(Unknown::new(UnknownReason::NotANumber, "the count is NaN"));
         }
-        let buckets = populated(buckets)?;
+        let sum_seconds = sum.map(|sum| sum / per_second);
+        let mut buckets = populated(buckets)?;
         let layout = layout(&buckets);
+        for bucket in &mut buckets {
+            // Dividing keeps 5 ms exactly 0.005 s, as multiplying by 0.001 would not.
+            (bucket.lower, bucket.upper) = (bucket.lower / per_second, bucket.upper / per_second);
+        }
         let mut knots = knots(&buckets, layout);
         let total = knots.last().map_or(0.0, |&(_, calls)| calls);
         let in_no_bucket = count - total;

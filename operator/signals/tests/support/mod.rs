@@ -1,6 +1,12 @@
 //! What the tests of this crate share.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub(crate) mod feed;
+pub(crate) mod process;
+pub(crate) mod prometheus;
+pub(crate) mod server;
+pub(crate) mod servers;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -8,7 +14,7 @@ use hedgerow_signals::{
     Authentication, Counter, LatencyQuery, Selector, SignalKind, SignalQuery, Source, SourceSettings,
     TargetQuery, TargetReadings, Unit, Witness,
 };
-use hedgerow_tuner::{Signal, SignalValue, UnknownReason, WindowReading};
+use hedgerow_tuner::{Histogram, Signal, SignalValue, UnknownReason, WindowReading};
 
 /// Ten minutes: the window that the tests read.
 pub(crate) const WINDOW: Duration = Duration::from_secs(600);
@@ -119,6 +125,16 @@ pub(crate) async fn read_one(source: &Source, target: TargetQuery) -> TargetRead
 /// The first window, which must be there.
 pub(crate) fn window(readings: &TargetReadings) -> &WindowReading {
     &readings.latency.as_ref().unwrap().windows.as_ref().unwrap()[0]
+}
+
+/// The distribution of the first window, which must be there.
+pub(crate) fn distribution(readings: &TargetReadings) -> &Histogram {
+    window(readings).distribution.as_ref().unwrap()
+}
+
+/// Whether two numbers are the same but for rounding.
+pub(crate) fn close(value: f64, expected: f64) -> bool {
+    (value - expected).abs() <= 1e-6 * expected.abs().max(1.0)
 }
 
 /// Why there is no distribution.

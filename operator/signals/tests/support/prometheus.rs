@@ -1,11 +1,10 @@
 //! A real Prometheus with generated samples.
 
 use std::fmt::Write as _;
-use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::OnceLock;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::support::process::{self, Running, folder, free_port};
 
 /// Seconds between samples.
 pub(crate) const STEP: i64 = 15;
@@ -15,18 +14,17 @@ pub(crate) const STEP: i64 = 15;
 /// Samples reach half an hour back and ten minutes ahead, so that they are fresh however long the tests take. Every counter
 /// rises by the same amount each second: its increase is then exact, whenever it is asked for.
 pub(crate) fn url() -> &'static str {
-    static RUNNING: OnceLock<(String, Child)> = OnceLock::new();
+    static RUNNING: OnceLock<(String, Running)> = OnceLock::new();
     let (url, _) = RUNNING.get_or_init(start);
     url
 }
 
-fn start() -> (String, Child) {
-    let parts = parts(&["prometheus", "promtool"]);
-    let folder = tempfile::tempdir().unwrap().keep();
-    let samples = folder.join("samples.om");
+fn start() -> (String, Running) {
+    let [prometheus, promtool] = process::parts(["prometheus", "promtool"]);
+    let folder = folder();
+    let (samples, data) = (folder.join("samples.om"), folder.join("data"));
     std::fs::write(&samples, samples_text()).unwrap();
-    let data = folder.join("data");
-    let made = Command::new(&parts[1])
+    let made = Command::new(promtool)
         .args(["tsdb", "create-blocks-from", "openmetrics", "--quiet"])
         .args([&samples, &data])
         .output()
@@ -37,71 +35,23 @@ fn start() -> (String, Child) {
         String::from_utf8_lossy(&made.stderr)
     );
     std::fs::write(folder.join("rules.yaml"), RULES).unwrap();
-    let config = folder.join("prometheus.yaml");
     std::fs::write(
-        &config,
+        folder.join("prometheus.yaml"),
         "global: { evaluation_interval: 1s }\nrule_files: [rules.yaml]\n",
     )
     .unwrap();
-    let port = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
-    let url = format!("http://127.0.0.1:{port}");
-    // The shell ends Prometheus when this process is gone, however it went: then its standard input closes.
-    let guard = Command::new("sh")
-        .arg("-c")
-        .arg("folder=$1; shift; \"$@\" 2>\"$folder/log\" & cat >/dev/null; kill $!; wait; rm -r \"$folder\"")
-        .args([Path::new("sh"), &folder, &parts[0]])
-        .arg(format!("--config.file={}", config.display()))
-        .arg(format!("--storage.tsdb.path={}", data.display()))
-        .arg(format!("--web.listen-address=127.0.0.1:{port}"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    wait_until_ready(port, &folder.join("log"));
-    (url, guard)
+    let port = free_port();
+    let address = format!("--web.listen-address=127.0.0.1:{port}");
+    let arguments = [
+        "--config.file=prometheus.yaml",
+        "--storage.tsdb.path=data",
+        &address,
+    ];
+    let running = process::run(&folder, &prometheus, &arguments, port, "/-/ready");
+    (format!("http://127.0.0.1:{port}"), running)
 }
 
-/// Where the real programs are; they are built first when need be.
-fn parts(names: &[&str]) -> Vec<PathBuf> {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/parts/build");
-    let built = Command::new(script).arg("--path").args(names).output().unwrap();
-    assert!(
-        built.status.success(),
-        "{script} could not build {names:?}: {}",
-        String::from_utf8_lossy(&built.stderr)
-    );
-    String::from_utf8(built.stdout)
-        .unwrap()
-        .lines()
-        .map(PathBuf::from)
-        .collect()
-}
-
-fn wait_until_ready(port: u16, log: &Path) {
-    use std::io::{Read as _, Write as _};
-    let deadline = Instant::now() + Duration::from_secs(60);
-    let ask = || -> std::io::Result<String> {
-        let mut stream = std::net::TcpStream::connect(("127.0.0.1", port))?;
-        stream.write_all(b"GET /-/ready HTTP/1.0\r\n\r\n")?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        Ok(answer)
-    };
-    while !ask().is_ok_and(|answer| answer.contains(" 200 ")) {
-        assert!(
-            Instant::now() < deadline,
-            "Prometheus is not ready: {}",
-            std::fs::read_to_string(log).unwrap_or_default()
-        );
-        std::thread::sleep(Duration::from_millis(100));
-    }
-}
-
-const RULES: &str = r#"
+pub(crate) const RULES: &str = r#"
 groups:
 - name: alerts
   interval: 1s
@@ -119,10 +69,7 @@ groups:
   - { alert: NotYet, expr: "queue_depth > 1e9" }
 "#;
 
-/// Now, in whole seconds since the epoch.
-pub(crate) fn now() -> i64 {
-    i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()).unwrap()
-}
+pub(crate) use crate::support::feed::now;
 
 /// Writes series as OpenMetrics text.
 struct Writer {
