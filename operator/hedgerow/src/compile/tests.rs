@@ -1,4 +1,5 @@
 use hedgerow_signals::Operator;
+use hedgerow_tuner::Measures;
 use serde_json::{Value, json};
 
 use super::*;
@@ -131,4 +132,103 @@ fn each_kind_of_signal_is_read_as_it_is_said() {
         }
     );
     assert_eq!(target.rules.switch.signals[1].line, Line::Alert);
+}
+
+/// A target whose latency is written so.
+fn with_latency(latency: Value) -> Target {
+    let mut spec = written_spec();
+    spec["targets"][0]["latency"] = latency;
+    compiled(&spec, &source(Ceilings::default())).targets.remove(0)
+}
+
+#[test]
+fn what_is_measured_is_told_to_the_rules_and_outcomes_to_the_reader() {
+    let target = with_latency(json!({
+        "metric": "attempt_ms", "measures": "Attempt",
+        "outcomes": { "label": "status", "cancelled": ["CANCELLED"], "ignored": ["UNAVAILABLE"] },
+    }));
+    assert_eq!(target.rules.measures, Measures::Attempt { losers_run_on: false });
+    let latency = target.query.latency.unwrap();
+    assert_eq!(
+        latency.outcomes.unwrap(),
+        hedgerow_signals::Outcomes {
+            label: "status".to_owned(),
+            cancelled: vec!["CANCELLED".to_owned()],
+            ignored: vec!["UNAVAILABLE".to_owned()],
+        }
+    );
+
+    let running_on =
+        with_latency(json!({ "metric": "attempt_ms", "measures": "Attempt", "losersRunOn": true }));
+    assert_eq!(
+        running_on.rules.measures,
+        Measures::Attempt { losers_run_on: true }
+    );
+    assert_eq!(running_on.query.latency.unwrap().outcomes, None);
+}
+
+#[test]
+fn a_preset_is_read_as_what_it_stands_for() {
+    let target = with_latency(json!({ "preset": "Istio", "matchLabels": { "destination_workload": "kb" } }));
+    assert_eq!(
+        target.rules.measure,
+        "istio_request_duration_milliseconds/Milliseconds"
+    );
+    let latency = target.query.latency.unwrap();
+    assert_eq!(latency.metric, "istio_request_duration_milliseconds");
+    assert_eq!(latency.unit, hedgerow_signals::Unit::Milliseconds);
+    assert_eq!(latency.selector.match_labels["reporter"], "source");
+    assert_eq!(latency.selector.match_labels["destination_workload"], "kb");
+    assert_eq!(latency.outcomes.unwrap().label, "response_flags");
+    assert!(target.notes.iter().all(|note| note.starts_with("Istio: ")) && target.notes.len() >= 2);
+}
+
+#[test]
+fn a_metric_that_a_preset_knows_is_told_by_name() {
+    let target =
+        with_latency(json!({ "metric": "grpc_client_call_duration_seconds", "measures": "LogicalCall" }));
+    assert_eq!(target.notes.len(), 1);
+    assert!(
+        target.notes[0].contains("say preset: GrpcClient"),
+        "{}",
+        target.notes[0]
+    );
+    let target = with_latency(json!({ "metric": "shard_read_duration_seconds", "measures": "LogicalCall" }));
+    assert_eq!(target.notes, Vec::<String>::new());
+}
+
+#[test]
+fn counters_of_hedges_close_the_loop() {
+    let mut spec = written_spec();
+    let target = |spec: &Value| compiled(spec, &source(Ceilings::default())).targets.remove(0);
+    assert!(!target(&spec).rules.counted);
+    assert_eq!(target(&spec).query.counts, None);
+
+    spec["targets"][0]["hedging"] = json!({
+        "calls": { "rateOf": "calls_total", "matchLabels": { "index": "kb" } },
+        "hedges": { "rateOf": "hedges_total" },
+        "wins": { "rateOf": "wins_total" },
+    });
+    spec["targets"][0]["noBenefit"] = json!("Disable");
+    spec["targets"][0]["delay"] = json!({ "plateau": "Ignore" });
+    let target = target(&spec);
+    assert!(target.rules.counted);
+    assert_eq!(target.rules.no_benefit, NoBenefit::Disable);
+    assert_eq!(target.rules.delay.plateau, Plateau::Ignore);
+    let counts = target.query.counts.unwrap();
+    assert_eq!(counts.calls.metric, "calls_total");
+    assert_eq!(counts.calls.selector.match_labels["index"], "kb");
+    assert_eq!(counts.wins.unwrap().metric, "wins_total");
+    assert_eq!(counts.blocked, None);
+    assert_eq!(counts.windows, [Duration::from_secs(600)]);
+}
+
+#[test]
+fn the_preset_of_our_own_client_brings_its_counters() {
+    let target =
+        with_latency(json!({ "preset": "HedgerowClient", "matchLabels": { "target": "shard-read" } }));
+    assert!(target.rules.counted);
+    let counts = target.query.counts.unwrap();
+    assert_eq!(counts.blocked.unwrap().metric, "hedgerow_client_blocked_total");
+    assert_eq!(counts.calls.selector.match_labels["target"], "shard-read");
 }
