@@ -28,6 +28,7 @@ mod query;
 mod question;
 mod round;
 mod settings;
+mod shown;
 mod signal;
 mod source;
 mod stats;
@@ -37,5 +38,6 @@ pub use query::{
     TargetQuery, Unit, Witness,
 };
 pub use settings::{Authentication, SourceSettings};
+pub use shown::Shown;
 pub use source::{Source, SourceError, TargetReadings};
 pub use stats::SourceStats;
