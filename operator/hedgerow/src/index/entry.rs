@@ -7,8 +7,8 @@ use std::time::Duration;
 use hedgerow_signals::{LatencyQuery, TargetQuery, TargetReadings};
 use hedgerow_tuner::{Decision, Memory, Readings, Rules, Stop, Timestamp, decide};
 
-use super::change::{lane, raises};
-use super::{Decided, Follow, Outcome, TargetView};
+use super::change::{diagnosed_otherwise, lane, raises};
+use super::{Decided, Follow, Outcome, TargetView, counts};
 use crate::cluster::Lane;
 use crate::compile::Target;
 use crate::schedule;
@@ -29,6 +29,7 @@ struct State {
     decision: Option<Decision>,
     /// What the next latency reading shall cover.
     windows: Vec<Duration>,
+    counts: counts::State,
     /// When latency and the signals are due; `None`: at once.
     latency_at: Option<Timestamp>,
     signals_at: Option<Timestamp>,
@@ -111,6 +112,7 @@ impl Entry {
             } else {
                 query.latency = None;
             }
+            state.counts.ask(&mut query);
             if signals {
                 state.signals_at = Some(schedule::next(now, compiled.saturation_interval, phase));
             } else {
@@ -156,6 +158,7 @@ impl Entry {
             };
             asked.enforced == query.enforced
                 && (query.latency.is_none() || latency(asked) == latency(query))
+                && (query.counts.is_none() || counts::alike(asked, query))
                 && (query.signals.is_empty() || asked.signals == query.signals)
         };
         if !asked_alike(&target.query) {
@@ -165,6 +168,7 @@ impl Entry {
         if query.latency.is_some() {
             state.readings.latency = read.latency;
         }
+        counts::take(&mut state.readings.counts, query, read.counts);
         if !query.signals.is_empty() {
             state.readings.signals = read.signals.into_iter().map(Some).collect();
         }
@@ -246,6 +250,7 @@ impl Entry {
             Some(TargetView {
                 name: target.name.clone(),
                 rules: target.rules.clone(),
+                query: target.query.clone(),
                 readings: state.readings.clone(),
                 decision,
                 memory,
@@ -275,6 +280,7 @@ impl State {
             memory: memory.unwrap_or_default(),
             decision: None,
             windows: vec![target.rules.windows.window],
+            counts: counts::State::new(&target.query),
             latency_at: None,
             signals_at: None,
             was_read: false,
@@ -304,7 +310,11 @@ impl State {
                 self.readings.signals.get(at)?.clone()
             })
             .collect();
+        if !same_place || !counts::alike(&old.query, &new.query) {
+            self.readings.counts = None;
+        }
         self.windows = vec![new.rules.windows.window];
+        self.counts = counts::State::new(&new.query);
         (self.latency_at, self.signals_at) = (None, None);
         self
     }
@@ -337,6 +347,7 @@ impl State {
         }
         self.memory = memory;
         self.windows.clone_from(&decision.windows_wanted);
+        self.counts.want(&decision.counts_wanted);
         if decision.wants_wider
             && self
                 .decision
@@ -382,7 +393,9 @@ impl State {
                 Some(lane(Some(&handed.orders), &decision.orders))
             }
             Some((handed, memory)) => {
-                let state_changed = handed.reason != decision.reason || self.memory.must_be_stored(memory);
+                let state_changed = handed.reason != decision.reason
+                    || diagnosed_otherwise(handed, decision)
+                    || self.memory.must_be_stored(memory);
                 state_changed.then_some(Lane::Document)
             }
         }
