@@ -35,7 +35,7 @@ pub use spec::{
     Saturation, Signal, Target, Unit, Witness, ZeroWhenAbsent,
 };
 pub use status::{
-    BudgetStatus, Change, DelayStatus, EffectStatus, HedgePolicyStatus, InUseStatus, OutputStatus,
-    ReadingsStatus, SignalStatus, Summary, TargetStatus,
+    BudgetStatus, Change, DelayStatus, DiagnosisStatus, EffectStatus, HedgePolicyStatus, InUseStatus,
+    OutputStatus, ReadingsStatus, SignalStatus, Summary, TargetStatus,
 };
 pub use validate::{FieldError, validate};

@@ -13,7 +13,6 @@ use hedgerow_tuner::{
 use crate::settings::{Ceilings, DeclaredSource};
 
 mod latency;
-mod notes;
 mod selector;
 
 use latency::{latency, measures, metric, unit};
@@ -45,8 +44,6 @@ pub struct Target {
     pub limits: Limits,
     /// What is read; the windows are those for a target that nothing is known of.
     pub query: TargetQuery,
-    /// What people ought to know of what is read, a sentence each.
-    pub notes: Vec<String>,
 }
 
 /// A field whose text is no number or duration. Never for a spec that passed [`api::validate`].
@@ -138,7 +135,6 @@ impl Policy<'_> {
                 latency: Some(latency(&target.latency, windows)?),
                 signals: signals.collect::<Result<_, _>>()?,
             },
-            notes: notes::of(written),
             rules,
         })
     }

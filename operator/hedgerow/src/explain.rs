@@ -3,6 +3,7 @@
 use hedgerow_tuner::{Decision, SignalValue, SwitchState, Timestamp};
 use serde_json::{Value, json};
 
+use crate::chain::chain;
 use crate::index::TargetView;
 use crate::words;
 
@@ -15,8 +16,9 @@ pub(crate) fn explain(policy: &str, targets: &[TargetView]) -> Value {
 fn explain_target(target: &TargetView) -> Value {
     json!({
         "target": target.name,
-        "readings": { "latency": latency(target), "saturation": saturation(target), "stop": target.readings.stop.as_ref().map(|stop| &stop.message) },
+        "readings": { "latency": latency(target), "counters": counters(target), "saturation": saturation(target), "stop": target.readings.stop.as_ref().map(|stop| &stop.message) },
         "decision": target.decision.as_ref().map(decision),
+        "chain": target.decision.as_ref().map(|decision| chain(&target.query, &target.rules, decision)),
         "memory": target.memory,
     })
 }
@@ -42,6 +44,29 @@ fn latency(target: &TargetView) -> Value {
         })
         .collect();
     json!({ "at": time(latency.at), "windows": windows })
+}
+
+fn counters(target: &TargetView) -> Value {
+    let Some(counts) = &target.readings.counts else {
+        return Value::Null;
+    };
+    let windows = match &counts.windows {
+        Err(why) => return json!({ "at": time(counts.at), "unknown": why.to_string() }),
+        Ok(windows) => windows,
+    };
+    let windows: Vec<Value> = windows
+        .iter()
+        .map(|window| {
+            json!({
+                "window": words::duration(window.window),
+                "calls": window.calls,
+                "hedges": window.hedges,
+                "blocked": window.blocked,
+                "wins": window.wins,
+            })
+        })
+        .collect();
+    json!({ "at": time(counts.at), "windows": windows })
 }
 
 fn saturation(target: &TargetView) -> Vec<Value> {
@@ -94,6 +119,11 @@ fn decision(decision: &Decision) -> Value {
             })
         })
         .collect();
+    let diagnoses: Vec<Value> = decision
+        .diagnoses
+        .iter()
+        .map(|diagnosis| json!({ "reason": diagnosis.reason.as_str(), "message": diagnosis.message }))
+        .collect();
     json!({
         "revision": decision.revision,
         "enabled": hedging.is_some(),
@@ -105,6 +135,7 @@ fn decision(decision: &Decision) -> Value {
         "limitedBy": decision.limited_by.map(|limit| limit.as_str()),
         "budgetPercent": hedging.map(|hedging| hedging.percent),
         "lowConfidence": decision.low_confidence,
+        "diagnoses": diagnoses,
         "latency": {
             "unknown": decision.latency.unknown.as_ref().map(ToString::to_string),
             "samples": decision.latency.samples,

@@ -203,6 +203,9 @@ impl Metrics {
         if let Some(latency) = &readings.latency {
             count("latency", latency.windows.as_ref().err());
         }
+        if let Some(counts) = &readings.counts {
+            count("counters", counts.windows.as_ref().err());
+        }
         for signal in &readings.signals {
             count("saturation", signal.value.as_ref().err());
         }

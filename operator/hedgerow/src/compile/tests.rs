@@ -180,21 +180,6 @@ fn a_preset_is_read_as_what_it_stands_for() {
     assert_eq!(latency.selector.match_labels["reporter"], "source");
     assert_eq!(latency.selector.match_labels["destination_workload"], "kb");
     assert_eq!(latency.outcomes.unwrap().label, "response_flags");
-    assert!(target.notes.iter().all(|note| note.starts_with("Istio: ")) && target.notes.len() >= 2);
-}
-
-#[test]
-fn a_metric_that_a_preset_knows_is_told_by_name() {
-    let target =
-        with_latency(json!({ "metric": "grpc_client_call_duration_seconds", "measures": "LogicalCall" }));
-    assert_eq!(target.notes.len(), 1);
-    assert!(
-        target.notes[0].contains("say preset: GrpcClient"),
-        "{}",
-        target.notes[0]
-    );
-    let target = with_latency(json!({ "metric": "shard_read_duration_seconds", "measures": "LogicalCall" }));
-    assert_eq!(target.notes, Vec::<String>::new());
 }
 
 #[test]
