@@ -31,7 +31,7 @@ pub struct Latency {
     #[schemars(extend("enum" = preset::latency_names()))]
     pub preset: Option<PresetName>,
 
-    /// The name of a classic histogram, without _bucket. Set it, or preset. Example: shard_read_duration_seconds.
+    /// The name of a histogram, without _bucket. Set it, or preset. Example: shard_read_duration_seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<MetricName>,
 
