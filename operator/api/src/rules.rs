@@ -186,7 +186,8 @@ pub(crate) const PRESET_HIDES_CANCELLED: CrossRule = rule(
 pub(crate) const LOSERS_OF_ATTEMPTS: CrossRule = rule(
     ".losersRunOn",
     "!self.losersRunOn || (has(self.measures) && self.measures == 'Attempt') || \
-     (has(self.preset) && self.preset in ['GrpcAttempt', 'Istio', 'LinkerdOutbound', 'SpringClient', 'OtelHttpClient'])",
+     (has(self.preset) && self.preset in ['GrpcAttempt', 'Istio', 'LinkerdOutbound', 'IngressNginx', 'SpringClient', \
+     'OtelHttpClient'])",
     "goes with Attempt only: other metrics have no losers",
 );
 pub(crate) const OUTCOMES_LABEL_FREE: CrossRule = rule(

@@ -212,7 +212,7 @@ fn the_rules_of_the_schema_name_the_presets_that_they_are_about() {
     };
     assert_eq!(
         listed_after(&rules, "!(self.latency.preset in ["),
-        that(|preset| preset.measures == Measures::Server)
+        that(|preset| preset.at_server)
     );
     assert_eq!(
         listed_after(&rules, "(has(self.preset) && self.preset in ["),

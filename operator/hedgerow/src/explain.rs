@@ -1,6 +1,6 @@
 //! Why a target is hedged as it is: the last readings and the chain to the decision, as JSON for people who look.
 
-use hedgerow_tuner::{Decision, SignalValue, SwitchState, Timestamp};
+use hedgerow_tuner::{Decision, SignalValue, SwitchState, Timestamp, Unknown};
 use serde_json::{Value, json};
 
 use crate::chain::chain;
@@ -27,46 +27,38 @@ fn latency(target: &TargetView) -> Value {
     let Some(latency) = &target.readings.latency else {
         return Value::Null;
     };
-    let windows = match &latency.windows {
-        Err(why) => return json!({ "at": time(latency.at), "unknown": why.to_string() }),
-        Ok(windows) => windows,
-    };
-    let windows: Vec<Value> = windows
-        .iter()
-        .map(|window| {
-            json!({
-                "window": words::duration(window.window),
-                "samples": window.distribution.as_ref().ok().map(hedgerow_tuner::Histogram::count),
-                "unknown": window.distribution.as_ref().err().map(ToString::to_string),
-                "timeouts": window.timeouts,
-                "caveat": window.caveat,
-            })
+    windows(latency.at, &latency.windows, |window| {
+        json!({
+            "window": words::duration(window.window),
+            "samples": window.distribution.as_ref().ok().map(hedgerow_tuner::Histogram::count),
+            "unknown": window.distribution.as_ref().err().map(ToString::to_string),
+            "cancelled": window.cancelled.as_ref().map(hedgerow_tuner::Histogram::count),
+            "timeouts": window.timeouts,
+            "caveat": window.caveat,
         })
-        .collect();
-    json!({ "at": time(latency.at), "windows": windows })
+    })
 }
 
 fn counters(target: &TargetView) -> Value {
     let Some(counts) = &target.readings.counts else {
         return Value::Null;
     };
-    let windows = match &counts.windows {
-        Err(why) => return json!({ "at": time(counts.at), "unknown": why.to_string() }),
-        Ok(windows) => windows,
-    };
-    let windows: Vec<Value> = windows
-        .iter()
-        .map(|window| {
-            json!({
-                "window": words::duration(window.window),
-                "calls": window.calls,
-                "hedges": window.hedges,
-                "blocked": window.blocked,
-                "wins": window.wins,
-            })
+    windows(counts.at, &counts.windows, |window| {
+        json!({
+            "window": words::duration(window.window),
+            "calls": window.calls,
+            "hedges": window.hedges,
+            "blocked": window.blocked,
+            "wins": window.wins,
         })
-        .collect();
-    json!({ "at": time(counts.at), "windows": windows })
+    })
+}
+
+fn windows<T>(at: Timestamp, read: &Result<Vec<T>, Unknown>, tell: impl Fn(&T) -> Value) -> Value {
+    match read {
+        Err(why) => json!({ "at": time(at), "unknown": why.to_string() }),
+        Ok(windows) => json!({ "at": time(at), "windows": windows.iter().map(tell).collect::<Vec<_>>() }),
+    }
 }
 
 fn saturation(target: &TargetView) -> Vec<Value> {

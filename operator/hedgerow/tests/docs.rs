@@ -134,6 +134,9 @@ fn signal_row(preset: &SignalPreset) -> Vec<String> {
 
 fn latency_facts(preset: &LatencyPreset) -> Vec<String> {
     let mut facts = pinned(preset.labels);
+    if preset.at_server {
+        facts.push("Measured at the server's end: it needs `delay.add` or `hedging`.".to_owned());
+    }
     if let Some(outcomes) = &preset.outcomes {
         let list = |values: &[&str]| {
             values
@@ -142,10 +145,13 @@ fn latency_facts(preset: &LatencyPreset) -> Vec<String> {
                 .collect::<Vec<_>>()
                 .join(", ")
         };
+        let cut_short = match outcomes.cancelled {
+            [] => String::new(),
+            cancelled => format!("cut short: {}; ", list(cancelled)),
+        };
         facts.push(format!(
-            "By `{}`, cut short: {}; not counted: {}.",
+            "By `{}`, {cut_short}not counted: {}.",
             outcomes.label,
-            list(outcomes.cancelled),
             list(outcomes.ignored)
         ));
     }

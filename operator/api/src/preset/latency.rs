@@ -42,6 +42,7 @@ pub static LATENCY: &[LatencyPreset] = &[
         metric: "grpc_client_call_duration_seconds",
         unit: Unit::Seconds,
         measures: Measures::LogicalCall,
+        at_server: false,
         outcomes: GRPC_OUTCOMES,
         labels: &[],
         timeouts: None,
@@ -54,6 +55,7 @@ pub static LATENCY: &[LatencyPreset] = &[
         metric: "grpc_client_attempt_duration_seconds",
         unit: Unit::Seconds,
         measures: Measures::Attempt,
+        at_server: false,
         outcomes: GRPC_OUTCOMES,
         labels: &[],
         timeouts: None,
@@ -69,6 +71,7 @@ pub static LATENCY: &[LatencyPreset] = &[
         metric: "envoy_cluster_upstream_rq_time",
         unit: Unit::Milliseconds,
         measures: Measures::LogicalCall,
+        at_server: false,
         outcomes: None,
         labels: &[],
         timeouts: Some("envoy_cluster_upstream_rq_timeout"),
@@ -85,6 +88,7 @@ pub static LATENCY: &[LatencyPreset] = &[
         metric: "istio_request_duration_milliseconds",
         unit: Unit::Milliseconds,
         measures: Measures::Attempt,
+        at_server: false,
         outcomes: Some(KnownOutcomes {
             label: "response_flags",
             cancelled: &["DC", "DR"],
@@ -107,6 +111,7 @@ pub static LATENCY: &[LatencyPreset] = &[
         metric: "response_latency_ms",
         unit: Unit::Milliseconds,
         measures: Measures::Attempt,
+        at_server: false,
         outcomes: None,
         labels: &[("direction", "outbound")],
         timeouts: None,
@@ -123,7 +128,8 @@ pub static LATENCY: &[LatencyPreset] = &[
         about: "the ingress controller's time of a request, from its first byte to the last byte of the response",
         metric: "nginx_ingress_controller_request_duration_seconds",
         unit: Unit::Seconds,
-        measures: Measures::Server,
+        measures: Measures::Attempt,
+        at_server: true,
         outcomes: Some(KnownOutcomes {
             label: "status",
             cancelled: &["499"],
@@ -144,6 +150,7 @@ pub static LATENCY: &[LatencyPreset] = &[
         metric: "http_client_requests_seconds",
         unit: Unit::Seconds,
         measures: Measures::Attempt,
+        at_server: false,
         outcomes: Some(KnownOutcomes {
             label: "status",
             cancelled: &["CLIENT_ERROR", "IO_ERROR"],
@@ -165,9 +172,10 @@ pub static LATENCY: &[LatencyPreset] = &[
         metric: "http_server_requests_seconds",
         unit: Unit::Seconds,
         measures: Measures::Server,
+        at_server: true,
         outcomes: Some(KnownOutcomes {
             label: "status",
-            cancelled: &["UNKNOWN"],
+            cancelled: &[],
             ignored: HTTP_FAILURES,
         }),
         labels: &[],
@@ -176,6 +184,7 @@ pub static LATENCY: &[LatencyPreset] = &[
         traps: &[
             "It has no buckets by default: set management.metrics.distribution.percentiles-histogram.http.server.requests=true.",
             "It does not see the network, nor the time that a request waits to be accepted: delay.add allows for it.",
+            "WebFlux gives up a request whose client has gone, status UNKNOWN: it counts as having taken as long as it ran.",
             ROUTES,
         ],
     },
@@ -185,6 +194,7 @@ pub static LATENCY: &[LatencyPreset] = &[
         metric: "http_client_request_duration_seconds",
         unit: Unit::Seconds,
         measures: Measures::Attempt,
+        at_server: false,
         outcomes: Some(KnownOutcomes {
             label: "error_type",
             cancelled: &[
@@ -216,6 +226,7 @@ pub static LATENCY: &[LatencyPreset] = &[
         metric: "hedgerow_client_call_duration_seconds",
         unit: Unit::Seconds,
         measures: Measures::LogicalCall,
+        at_server: false,
         outcomes: None,
         labels: &[],
         timeouts: None,

@@ -26,6 +26,8 @@ pub struct LatencyPreset {
     pub unit: Unit,
     /// What one observation is.
     pub measures: Measures,
+    /// Whether it is measured at the server's end of the network, which it therefore leaves out.
+    pub at_server: bool,
     /// How observations are told apart that do not say how long an answer takes.
     pub outcomes: Option<KnownOutcomes>,
     /// The labels that series must have.

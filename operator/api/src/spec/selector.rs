@@ -94,8 +94,8 @@ pub struct Outcomes {
     /// The label of the histogram that tells how an attempt ended. Example: grpc_status.
     pub label: LabelName,
 
-    /// Its values for attempts that were cut short, at most 16. They count as "took longer than this": to drop them would
-    /// hide the slowest. Example: [CANCELLED].
+    /// Its values for attempts that were cut short, at most 16. With Attempt they count as "took longer than this": to drop
+    /// them would hide the slowest. Else they count as having taken as long as they ran. Example: [CANCELLED].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = limits::MAX_OUTCOMES))]
     #[x_kube(merge_strategy = ListMerge::Set)]

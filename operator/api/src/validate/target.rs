@@ -26,7 +26,7 @@ pub(super) fn check(at: &mut At<'_>, target: &Target) {
 fn check_network(at: &mut At<'_>, target: &Target) {
     let measures = target.latency.measures;
     let at_server = match (measures, target.latency.known()) {
-        (None, Some(preset)) => preset.measures == Measures::Server,
+        (None, Some(preset)) => preset.at_server,
         _ => measures == Some(Measures::Server),
     };
     let add = &target.delay.add;

@@ -16,7 +16,7 @@ pub(super) fn latency(latency: &api::Latency, windows: Vec<Duration>) -> Result<
         selector: selector(&latency.match_labels, &latency.match_expressions),
         unit: unit(latency)?,
         windows,
-        outcomes: latency.outcomes.as_ref().map(outcomes),
+        outcomes: outcomes(latency)?,
         timeouts: latency.timeouts.as_ref().map(counter),
     })
 }
@@ -54,11 +54,23 @@ pub(super) fn measures(latency: &api::Latency) -> Result<Measures, Malformed> {
     }
 }
 
-fn outcomes(outcomes: &api::Outcomes) -> Outcomes {
+/// What is read apart. The rules know what to make of a cut-short attempt only where attempts are measured and losers do not
+/// run on; elsewhere it stays among the observations, as having taken as long as it ran. Read apart there, it would be
+/// dropped, and the slowest with it.
+fn outcomes(latency: &api::Latency) -> Result<Option<Outcomes>, Malformed> {
+    let Some(outcomes) = &latency.outcomes else {
+        return Ok(None);
+    };
+    let censored = measures(latency)? == Measures::Attempt { losers_run_on: false };
     let texts = |values: &[api::text::LabelValue]| values.iter().map(ToString::to_string).collect();
-    Outcomes {
+    let read = Outcomes {
         label: outcomes.label.to_string(),
-        cancelled: texts(&outcomes.cancelled),
+        cancelled: if censored {
+            texts(&outcomes.cancelled)
+        } else {
+            Vec::new()
+        },
         ignored: texts(&outcomes.ignored),
-    }
+    };
+    Ok(Some(read).filter(|read| !(read.cancelled.is_empty() && read.ignored.is_empty())))
 }

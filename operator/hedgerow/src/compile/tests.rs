@@ -167,6 +167,34 @@ fn what_is_measured_is_told_to_the_rules_and_outcomes_to_the_reader() {
     assert_eq!(running_on.query.latency.unwrap().outcomes, None);
 }
 
+/// What is read apart of a histogram with these outcomes, when it measures `measures`.
+fn read_apart(measures: &str, outcomes: Value) -> Option<hedgerow_signals::Outcomes> {
+    let mut spec = written_spec();
+    spec["targets"][0]["latency"] =
+        json!({ "metric": "calls_ms", "measures": measures, "outcomes": outcomes });
+    spec["targets"][0]["delay"] = json!({ "add": "1ms" });
+    let target = compiled(&spec, &source(Ceilings::default())).targets.remove(0);
+    target.query.latency.unwrap().outcomes
+}
+
+/// The rules censor attempts alone: read apart elsewhere, what was cut short would be dropped.
+#[test]
+fn what_was_cut_short_is_read_apart_only_where_attempts_are_measured() {
+    let both = || json!({ "label": "status", "cancelled": ["499"], "ignored": ["500"] });
+    assert_eq!(read_apart("Attempt", both()).unwrap().cancelled, ["499"]);
+    for measures in ["LogicalCall", "Server"] {
+        let read = read_apart(measures, both()).unwrap();
+        assert!(read.cancelled.is_empty(), "{measures}");
+        assert_eq!(read.ignored, ["500"], "{measures}");
+        let cancelled = json!({ "label": "status", "cancelled": ["499"] });
+        assert_eq!(read_apart(measures, cancelled), None, "{measures}");
+    }
+    let losers_run_on = with_latency(json!({
+        "metric": "calls_ms", "measures": "Attempt", "losersRunOn": true, "outcomes": { "label": "status", "cancelled": ["499"] },
+    }));
+    assert_eq!(losers_run_on.query.latency.unwrap().outcomes, None);
+}
+
 #[test]
 fn a_preset_is_read_as_what_it_stands_for() {
     let target = with_latency(json!({ "preset": "Istio", "matchLabels": { "destination_workload": "kb" } }));
