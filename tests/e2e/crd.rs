@@ -126,7 +126,16 @@ async fn every_field_is_explained() {
     })
     .await
     .unwrap();
-    for field in ["metric", "measures", "window", "minSamples", "matchLabels"] {
+    for field in [
+        "preset",
+        "metric",
+        "measures",
+        "outcomes",
+        "losersRunOn",
+        "window",
+        "minSamples",
+        "matchLabels",
+    ] {
         assert!(
             latency.contains(&format!("\n  {field}\t")),
             "{field} is missing in:\n{latency}"

@@ -105,6 +105,47 @@ async fn a_plan_says_what_would_be_decided() {
     assert_eq!(document["delayMs"], planned["delayMs"]);
 }
 
+/// The text of the step of a plan's chain that is about `about`.
+fn step<'a>(target: &'a Value, about: &str) -> &'a str {
+    let chain = target["chain"].as_array().unwrap();
+    let step = chain.iter().find(|step| step["about"] == about);
+    step.unwrap_or_else(|| panic!("no step about {about} in {target}"))["text"]
+        .as_str()
+        .unwrap()
+}
+
+#[tokio::test]
+async fn the_queries_of_a_plan_can_be_pasted_and_give_its_numbers() {
+    let (_service, prometheus) = measured().await;
+    let planned = plan_decided(&policy("kb"), &prometheus.url())
+        .await
+        .unwrap()
+        .target(0);
+    let pasted = prometheus.query(step(&planned, "query")).await.unwrap();
+    let (ours, theirs) = (planned["latency"]["p95Ms"].as_f64().unwrap() / 1e3, pasted[0].1);
+    assert!(
+        (ours / theirs - 1.0).abs() < 0.1,
+        "ours {ours}, the server's {theirs}"
+    );
+    let (name, query) = step(&planned, "signal").split_once(": ").unwrap();
+    assert_eq!(name, "queue");
+    assert!((prometheus.query(query).await.unwrap()[0].1 - 3.0).abs() < 1e-9);
+    assert!(step(&planned, "rule").starts_with("Tuned: "));
+}
+
+#[tokio::test]
+async fn a_plan_names_the_preset_that_fits_a_metric_named_by_hand() {
+    let (_service, prometheus) = measured().await;
+    let by_hand = with(
+        policy("kb"),
+        "/spec/targets/0/latency/metric",
+        json!("grpc_client_call_duration_seconds"),
+    );
+    let planned = plan(&by_hand, &prometheus.url()).await.target(0);
+    let note = planned["notes"][0].as_str().unwrap();
+    assert!(note.contains("preset: GrpcClient"), "{note}");
+}
+
 #[tokio::test]
 async fn a_plan_tells_what_it_does_not_know() {
     let (service, prometheus) = measured().await;

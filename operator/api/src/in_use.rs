@@ -80,9 +80,12 @@ impl Delay {
 }
 
 impl Latency {
-    /// The unit of the histogram: `unit`; unsaid, what the metric's name ends in; `None` when it ends in no unit.
+    /// The unit of the histogram: its preset's; else `unit`; unsaid, what the metric's name ends in; `None` when it ends in
+    /// no unit.
     pub fn unit_in_use(&self) -> Option<Unit> {
-        self.unit.or_else(|| unit_by_name(&self.metric))
+        let known = self.known().map(|preset| preset.unit);
+        let named = || unit_by_name(self.metric.as_ref()?);
+        known.or(self.unit).or_else(named)
     }
 }
 

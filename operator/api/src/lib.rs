@@ -5,6 +5,7 @@
 //! - [`validate`] checks at run time what the schema checks on admission, since an object may be older than the schema or come
 //!   from a file.
 //! - [`decode_spec`] reads a spec from a file, as strictly as `kubectl apply` does.
+//! - [`preset`] holds the metrics that need only be named.
 //! - Methods ending in `_in_use` say the value that holds where a policy leaves it unsaid.
 //! - [`names`] holds labels, annotations and other names that are an interface.
 
@@ -14,6 +15,7 @@ mod decode;
 mod in_use;
 mod limits;
 pub mod names;
+pub mod preset;
 mod rules;
 #[allow(
     unreachable_pub,
@@ -28,12 +30,12 @@ pub use condition::{ConditionReason, ConditionType, OutputState, ReadingState, T
 pub use crd::{crd, crd_yaml};
 pub use decode::decode_spec;
 pub use spec::{
-    Budget, Counter, Delay, Format, HedgePolicy, HedgePolicySpec, Labels, Latency, Measures, Mode, Operator,
-    Output, PerClient, PublishedTarget, Requirement, Saturation, Signal, Target, Unit, Witness,
-    ZeroWhenAbsent,
+    Budget, Counter, Delay, Format, HedgePolicy, HedgePolicySpec, HedgingCounters, Labels, Latency, Measures,
+    Mode, NoBenefit, Operator, Outcomes, Output, PerClient, Plateau, PublishedTarget, Requirement,
+    Saturation, Signal, Target, Unit, Witness, ZeroWhenAbsent,
 };
 pub use status::{
-    BudgetStatus, Change, DelayStatus, EffectStatus, HedgePolicyStatus, InUseStatus, OutputStatus,
-    ReadingsStatus, SignalStatus, Summary, TargetStatus,
+    BudgetStatus, Change, DelayStatus, DiagnosisStatus, EffectStatus, HedgePolicyStatus, InUseStatus,
+    OutputStatus, ReadingsStatus, SignalStatus, Summary, TargetStatus,
 };
 pub use validate::{FieldError, validate};

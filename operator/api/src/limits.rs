@@ -85,6 +85,7 @@ pub(crate) const MAX_SIGNALS: usize = 8;
 pub(crate) const MAX_LABELS: usize = 16;
 pub(crate) const MAX_EXPRESSIONS: usize = 8;
 pub(crate) const MAX_EXPRESSION_VALUES: usize = 16;
+pub(crate) const MAX_OUTCOMES: usize = 16;
 
 /// `delay.max` where neither it nor a deadline is said.
 pub(crate) const DELAY_MAX_UNSAID: Duration = Duration::from_secs(10);

@@ -1,5 +1,6 @@
 //! The rules between fields: for each its CEL for the schema and its message. The checks at run time (`validate`) use the
-//! same messages, and the tests hold both against one list of cases.
+//! same messages, and the tests hold both against one list of cases. Presets are named here as the schema needs them; a test
+//! compares the lists with the presets themselves.
 
 use kube::core::Rule;
 
@@ -130,11 +131,74 @@ pub(crate) const MIN_WITHIN_MAX: CrossRule = rule(
 )
 .of_durations(&["self.min", "self.max"]);
 
+pub(crate) const NETWORK_SEEN: CrossRule = rule(
+    ".delay.add",
+    "(has(self.latency.measures) ? self.latency.measures != 'Server' : \
+     !has(self.latency.preset) || !(self.latency.preset in ['IngressNginx', 'SpringServer'])) || has(self.hedging) || \
+     duration(self.delay.add) > duration('0s')",
+    "must be above 0s, or hedging be set: latency that is measured at the server leaves out the network",
+)
+.of_durations(&["self.delay.add"]);
+pub(crate) const DISABLE_NEEDS_WINS: CrossRule = rule(
+    ".noBenefit",
+    "self.noBenefit != 'Disable' || (has(self.hedging) ? has(self.hedging.wins) : \
+     has(self.latency.preset) && self.latency.preset == 'HedgerowClient')",
+    "Disable needs hedging.wins: without it nobody knows whether hedges win",
+);
+
 // A latency metric.
 
+pub(crate) const PRESET_OR_METRIC: CrossRule = rule(
+    "",
+    "has(self.preset) != has(self.metric)",
+    "set exactly one of preset and metric",
+);
+pub(crate) const METRIC_NEEDS_MEASURES: CrossRule = rule(
+    ".measures",
+    "!has(self.metric) || has(self.measures)",
+    "must be set with metric: LogicalCall, Attempt or Server",
+);
+pub(crate) const PRESET_FIXES: CrossRule = rule(
+    "",
+    "!has(self.preset) || !(has(self.measures) || has(self.unit) || has(self.outcomes))",
+    "a preset fixes measures, unit and outcomes: leave them out",
+);
+pub(crate) const PRESET_LABELS_FREE: CrossRule = rule(
+    ".preset",
+    "!has(self.preset) || [['GrpcClient', 'grpc_status'], ['GrpcAttempt', 'grpc_status'], ['Istio', 'reporter'], \
+     ['Istio', 'response_flags'], ['LinkerdOutbound', 'direction'], ['IngressNginx', 'status'], ['SpringClient', 'status'], \
+     ['SpringServer', 'status'], ['OtelHttpClient', 'error_type']].all(r, self.preset != r[0] || \
+     ((!has(self.matchLabels) || !(r[1] in self.matchLabels)) && \
+     (!has(self.matchExpressions) || self.matchExpressions.all(e, e.key != r[1]))))",
+    "selects by a label of its own, by which attempts cut short are told apart or series are pinned: leave that label out",
+);
+pub(crate) const CANCELLED_KNOWN: CrossRule = rule(
+    ".outcomes",
+    "!has(self.measures) || self.measures != 'Attempt' || self.losersRunOn || \
+     (has(self.outcomes) && has(self.outcomes.cancelled) && size(self.outcomes.cancelled) > 0)",
+    "Attempt needs outcomes.cancelled; or losersRunOn: true, where losers are not cancelled",
+);
+pub(crate) const PRESET_HIDES_CANCELLED: CrossRule = rule(
+    ".preset",
+    "!has(self.preset) || !(self.preset in ['LinkerdOutbound']) || self.losersRunOn",
+    "has no trace of cancelled attempts: set losersRunOn: true where losers are not cancelled, else read another metric",
+);
+pub(crate) const LOSERS_OF_ATTEMPTS: CrossRule = rule(
+    ".losersRunOn",
+    "!self.losersRunOn || (has(self.measures) && self.measures == 'Attempt') || \
+     (has(self.preset) && self.preset in ['GrpcAttempt', 'Istio', 'LinkerdOutbound', 'IngressNginx', 'SpringClient', \
+     'OtelHttpClient'])",
+    "goes with Attempt only: other metrics have no losers",
+);
+pub(crate) const OUTCOMES_LABEL_FREE: CrossRule = rule(
+    ".outcomes",
+    "!has(self.outcomes) || ((!has(self.matchLabels) || !(self.outcomes.label in self.matchLabels)) && \
+     (!has(self.matchExpressions) || self.matchExpressions.all(e, e.key != self.outcomes.label)))",
+    "the label must not be selected by as well: attempts cut short would be lost",
+);
 pub(crate) const UNIT_KNOWN: CrossRule = rule(
     ".unit",
-    "has(self.unit) || self.metric.matches('_(seconds|milliseconds|microseconds|ms|us|usec)$')",
+    "!has(self.metric) || has(self.unit) || self.metric.matches('_(seconds|milliseconds|microseconds|ms|us|usec)$')",
     "must be set: the name of the metric does not end in its unit",
 );
 pub(crate) const WINDOW_WITHIN_MAX_WINDOW: CrossRule = rule(
@@ -143,6 +207,24 @@ pub(crate) const WINDOW_WITHIN_MAX_WINDOW: CrossRule = rule(
     "must not be under window (unset it is 1h): set maxWindow too",
 )
 .of_durations(&["self.window", "self.maxWindow"]);
+
+// Outcomes.
+
+pub(crate) const OUTCOMES_LABEL: CrossRule = rule(
+    ".label",
+    "self.label != '__name__' && self.label != 'le'",
+    "must be a label that tells how an attempt ended, not __name__ or le",
+);
+pub(crate) const OUTCOMES_SAY_SOMETHING: CrossRule = rule(
+    "",
+    "(has(self.cancelled) && size(self.cancelled) > 0) || (has(self.ignored) && size(self.ignored) > 0)",
+    "name values of the label: cancelled, ignored or both",
+);
+pub(crate) const OUTCOMES_DISJOINT: CrossRule = rule(
+    ".ignored",
+    "!has(self.cancelled) || !has(self.ignored) || self.ignored.all(v, !(v in self.cancelled))",
+    "must not name a value of cancelled",
+);
 
 // A selector.
 
@@ -166,12 +248,12 @@ pub(crate) const VALUES_FIT_OPERATOR: CrossRule = rule(
 
 pub(crate) const ONE_KIND: CrossRule = rule(
     "",
-    "[has(self.metric), has(self.rateOf), has(self.alert)].exists_one(x, x)",
-    "set exactly one of metric, rateOf and alert",
+    "[has(self.metric), has(self.rateOf), has(self.alert), has(self.preset)].exists_one(x, x)",
+    "set exactly one of metric, rateOf, alert and preset",
 );
 pub(crate) const LINE_UNLESS_ALERT: CrossRule = rule(
     ".offAbove",
-    "has(self.alert) != has(self.offAbove)",
+    "has(self.preset) || has(self.alert) != has(self.offAbove)",
     "is needed with metric and rateOf; an alert takes none",
 );
 pub(crate) const ON_BELOW_UNDER_OFF_ABOVE: CrossRule = rule(
@@ -180,6 +262,16 @@ pub(crate) const ON_BELOW_UNDER_OFF_ABOVE: CrossRule = rule(
     "must be under offAbove",
 )
 .of_decimals(&["self.onBelow", "self.offAbove"]);
+pub(crate) const PRESET_LINES_TOGETHER: CrossRule = rule(
+    ".onBelow",
+    "!has(self.preset) || !has(self.onBelow) || has(self.offAbove)",
+    "needs offAbove with a preset, whose line may change",
+);
+pub(crate) const PRESET_SIGNAL_LABELS_FREE: CrossRule = rule(
+    ".matchLabels",
+    "!has(self.preset) || !(self.preset in ['ElasticsearchQueue', 'ElasticsearchRejected']) || !has(self.matchLabels) || !('type' in self.matchLabels)",
+    "must not say a label that the preset pins",
+);
 pub(crate) const RATE_FIELDS: CrossRule = rule(
     "",
     "has(self.rateOf) || (!has(self.window) && !has(self.per))",

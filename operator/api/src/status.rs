@@ -103,6 +103,11 @@ pub struct TargetStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effect: Option<EffectStatus>,
 
+    /// What makes hedging pay less than it could. Empty when nothing does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["reason"]))]
+    pub diagnoses: Vec<DiagnosisStatus>,
+
     /// The saturation signals, each with its line and what it waits for, as they were when the decision was written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
@@ -134,9 +139,25 @@ pub struct DelayStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recommended: Option<String>,
 
-    /// What keeps the applied delay from the recommended one: Min, FallRate, LowResolution, HoldBand or Source.
+    /// What keeps the applied delay from the recommended one: Min, FallRate, LowResolution, HoldBand or Plateau.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<String>,
+
+    /// From what was read to the delay in use, with the numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// Something that makes hedging pay less than it could.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DiagnosisStatus {
+    /// What: one word out of a fixed list. Example: SlowTogether.
+    pub reason: String,
+
+    /// What is so, with the numbers of when it was found, and what to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
 }
 
 /// What hedging of a target may cost now.
@@ -258,6 +279,14 @@ pub struct ReadingsStatus {
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InUseStatus {
+    /// The latency metric.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metric: Option<String>,
+
+    /// What one observation of it is: LogicalCall, Attempt or Server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measures: Option<String>,
+
     /// The unit of the latency metric.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
@@ -273,6 +302,11 @@ pub struct InUseStatus {
     /// How long a delay is held while the latency is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_staleness: Option<String>,
+
+    /// What to know of what is read: where a preset misleads, and which preset could have been named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "atomic"))]
+    pub notes: Vec<String>,
 }
 
 /// One change of what clients are told.

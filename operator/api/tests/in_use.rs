@@ -49,10 +49,11 @@ fn plain_defaults_are_written_out() {
                 "latency": {
                     "metric": "shard_read_duration_seconds",
                     "measures": "LogicalCall",
+                    "losersRunOn": false,
                     "window": "10m",
                     "maxWindow": "1h"
                 },
-                "delay": { "percentile": "95", "min": "1ms", "add": "0ms" },
+                "delay": { "percentile": "95", "min": "1ms", "add": "0ms", "plateau": "Follow" },
                 "budget": {
                     "percent": "10",
                     "maxAttempts": 2,
@@ -63,7 +64,8 @@ fn plain_defaults_are_written_out() {
                     "maxUnknown": "90s",
                     "cooldown": "2m",
                     "rampStep": "2m"
-                }
+                },
+                "noBenefit": "Report"
             }],
             "publish": [{
                 "configMap": "kb-hedging",

@@ -5,15 +5,17 @@ use std::time::Duration;
 
 use hedgerow_api as api;
 use hedgerow_config::Limits;
-use hedgerow_signals::{Counter, LatencyQuery, SignalKind, SignalQuery, TargetQuery, Unit};
+use hedgerow_signals::{Counter, CountsQuery, SignalKind, SignalQuery, TargetQuery};
 use hedgerow_tuner::{
-    Budget, Delay, Line, Measures, Mode, NoBenefit, Plateau, Rules, SignalRules, SwitchRules, Windows,
+    Budget, Delay, Line, Mode, NoBenefit, Plateau, Rules, SignalRules, SwitchRules, Windows,
 };
 
 use crate::settings::{Ceilings, DeclaredSource};
 
+mod latency;
 mod selector;
 
+use latency::{latency, measures, metric, unit};
 use selector::{counter, selector, witness};
 
 /// A policy, ready to be read and decided.
@@ -111,14 +113,15 @@ struct Policy<'a> {
 }
 
 impl Policy<'_> {
-    fn target(&self, target: &api::Target) -> Result<Target, Malformed> {
+    fn target(&self, written: &api::Target) -> Result<Target, Malformed> {
+        let target = &*written.written_out();
         let rules = self.rules(target)?;
         let signals = target
             .saturation
             .signals
             .iter()
             .map(|signal| self.signal_query(signal));
-        let latency = &target.latency;
+        let windows = vec![rules.windows.window];
         Ok(Target {
             name: target.name.to_string(),
             limits: Limits {
@@ -128,15 +131,8 @@ impl Policy<'_> {
             },
             query: TargetQuery {
                 enforced: self.enforced.clone(),
-                latency: Some(LatencyQuery {
-                    metric: latency.metric.to_string(),
-                    selector: selector(&latency.match_labels, &latency.match_expressions),
-                    unit: unit(latency)?,
-                    windows: vec![rules.windows.window],
-                    outcomes: None,
-                    timeouts: latency.timeouts.as_ref().map(counter),
-                }),
-                counts: None,
+                counts: target.hedging.as_ref().map(|counters| counts(counters, &windows)),
+                latency: Some(latency(&target.latency, windows)?),
                 signals: signals.collect::<Result<_, _>>()?,
             },
             rules,
@@ -156,10 +152,13 @@ impl Policy<'_> {
         let lines = target.saturation.signals.iter().map(line);
         Ok(Rules {
             mode: self.mode,
-            measure: format!("{}/{:?}", latency.metric, unit(latency)?),
-            measures: Measures::default(),
-            counted: false,
-            no_benefit: NoBenefit::default(),
+            measure: format!("{}/{:?}", metric(latency)?, unit(latency)?),
+            measures: measures(latency)?,
+            counted: target.hedging.is_some(),
+            no_benefit: match target.no_benefit {
+                api::NoBenefit::Report => NoBenefit::Report,
+                api::NoBenefit::Disable => NoBenefit::Disable,
+            },
             deadline: target
                 .deadline
                 .as_ref()
@@ -171,7 +170,10 @@ impl Policy<'_> {
                 min: target.delay.min.parse()?,
                 max: target.delay_max_in_use()?,
                 add: target.delay.add.parse()?,
-                plateau: Plateau::default(),
+                plateau: match target.delay.plateau {
+                    api::Plateau::Follow => Plateau::Follow,
+                    api::Plateau::Ignore => Plateau::Ignore,
+                },
             },
             budget: Budget {
                 percent,
@@ -253,12 +255,13 @@ fn mode(mode: api::Mode) -> Mode {
     }
 }
 
-fn unit(latency: &api::Latency) -> Result<Unit, Malformed> {
-    match latency.unit_in_use() {
-        Some(api::Unit::Seconds) => Ok(Unit::Seconds),
-        Some(api::Unit::Milliseconds) => Ok(Unit::Milliseconds),
-        Some(api::Unit::Microseconds) => Ok(Unit::Microseconds),
-        None => Err(Malformed(format!("latency of {} without a unit", latency.metric))),
+fn counts(counters: &api::HedgingCounters, windows: &[Duration]) -> CountsQuery {
+    CountsQuery {
+        calls: counter(&counters.calls),
+        hedges: counter(&counters.hedges),
+        blocked: counters.blocked.as_ref().map(counter),
+        wins: counters.wins.as_ref().map(counter),
+        windows: windows.to_vec(),
     }
 }
 

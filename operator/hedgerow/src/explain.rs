@@ -1,8 +1,9 @@
 //! Why a target is hedged as it is: the last readings and the chain to the decision, as JSON for people who look.
 
-use hedgerow_tuner::{Decision, SignalValue, SwitchState, Timestamp};
+use hedgerow_tuner::{Decision, SignalValue, SwitchState, Timestamp, Unknown};
 use serde_json::{Value, json};
 
+use crate::chain::chain;
 use crate::index::TargetView;
 use crate::words;
 
@@ -15,8 +16,9 @@ pub(crate) fn explain(policy: &str, targets: &[TargetView]) -> Value {
 fn explain_target(target: &TargetView) -> Value {
     json!({
         "target": target.name,
-        "readings": { "latency": latency(target), "saturation": saturation(target), "stop": target.readings.stop.as_ref().map(|stop| &stop.message) },
+        "readings": { "latency": latency(target), "counters": counters(target), "saturation": saturation(target), "stop": target.readings.stop.as_ref().map(|stop| &stop.message) },
         "decision": target.decision.as_ref().map(decision),
+        "chain": target.decision.as_ref().map(|decision| chain(&target.query, &target.rules, decision)),
         "memory": target.memory,
     })
 }
@@ -25,23 +27,38 @@ fn latency(target: &TargetView) -> Value {
     let Some(latency) = &target.readings.latency else {
         return Value::Null;
     };
-    let windows = match &latency.windows {
-        Err(why) => return json!({ "at": time(latency.at), "unknown": why.to_string() }),
-        Ok(windows) => windows,
-    };
-    let windows: Vec<Value> = windows
-        .iter()
-        .map(|window| {
-            json!({
-                "window": words::duration(window.window),
-                "samples": window.distribution.as_ref().ok().map(hedgerow_tuner::Histogram::count),
-                "unknown": window.distribution.as_ref().err().map(ToString::to_string),
-                "timeouts": window.timeouts,
-                "caveat": window.caveat,
-            })
+    windows(latency.at, &latency.windows, |window| {
+        json!({
+            "window": words::duration(window.window),
+            "samples": window.distribution.as_ref().ok().map(hedgerow_tuner::Histogram::count),
+            "unknown": window.distribution.as_ref().err().map(ToString::to_string),
+            "cancelled": window.cancelled.as_ref().map(hedgerow_tuner::Histogram::count),
+            "timeouts": window.timeouts,
+            "caveat": window.caveat,
         })
-        .collect();
-    json!({ "at": time(latency.at), "windows": windows })
+    })
+}
+
+fn counters(target: &TargetView) -> Value {
+    let Some(counts) = &target.readings.counts else {
+        return Value::Null;
+    };
+    windows(counts.at, &counts.windows, |window| {
+        json!({
+            "window": words::duration(window.window),
+            "calls": window.calls,
+            "hedges": window.hedges,
+            "blocked": window.blocked,
+            "wins": window.wins,
+        })
+    })
+}
+
+fn windows<T>(at: Timestamp, read: &Result<Vec<T>, Unknown>, tell: impl Fn(&T) -> Value) -> Value {
+    match read {
+        Err(why) => json!({ "at": time(at), "unknown": why.to_string() }),
+        Ok(windows) => json!({ "at": time(at), "windows": windows.iter().map(tell).collect::<Vec<_>>() }),
+    }
 }
 
 fn saturation(target: &TargetView) -> Vec<Value> {
@@ -94,6 +111,11 @@ fn decision(decision: &Decision) -> Value {
             })
         })
         .collect();
+    let diagnoses: Vec<Value> = decision
+        .diagnoses
+        .iter()
+        .map(|diagnosis| json!({ "reason": diagnosis.reason.as_str(), "message": diagnosis.message }))
+        .collect();
     json!({
         "revision": decision.revision,
         "enabled": hedging.is_some(),
@@ -105,6 +127,7 @@ fn decision(decision: &Decision) -> Value {
         "limitedBy": decision.limited_by.map(|limit| limit.as_str()),
         "budgetPercent": hedging.map(|hedging| hedging.percent),
         "lowConfidence": decision.low_confidence,
+        "diagnoses": diagnoses,
         "latency": {
             "unknown": decision.latency.unknown.as_ref().map(ToString::to_string),
             "samples": decision.latency.samples,

@@ -5,6 +5,7 @@
 //! decided about it.
 
 mod change;
+mod counts;
 mod entry;
 mod outage;
 
@@ -82,6 +83,8 @@ pub struct TargetView {
     pub name: String,
     /// What it is decided by.
     pub rules: Rules,
+    /// What is read of it.
+    pub query: TargetQuery,
     /// What was read last.
     pub readings: Readings,
     /// What was decided last; `None` before the first time.

@@ -4,6 +4,7 @@
 //! from what is published is handed to reconcile, which writes documents and then status. `plan` does the same once, from
 //! files, and touches no cluster.
 
+mod chain;
 pub mod cli;
 pub mod cluster;
 pub mod compile;
@@ -15,6 +16,7 @@ mod fixtures;
 pub mod heartbeat;
 pub mod index;
 pub mod metrics;
+mod notes;
 pub mod plan;
 pub mod print;
 pub mod reconcile;

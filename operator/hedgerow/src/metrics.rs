@@ -211,6 +211,9 @@ impl Metrics {
         if let Some(latency) = &readings.latency {
             count(ReadingKind::Latency, latency.windows.as_ref().err());
         }
+        if let Some(counts) = &readings.counts {
+            count("counters", counts.windows.as_ref().err());
+        }
         for signal in &readings.signals {
             count(ReadingKind::Saturation, signal.value.as_ref().err());
         }

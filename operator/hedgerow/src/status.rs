@@ -14,6 +14,8 @@ use std::collections::BTreeMap;
 use hedgerow_api::{HedgePolicySpec, HedgePolicyStatus, OutputState, OutputStatus};
 use hedgerow_tuner::{Decision, Reason, Rules, Timestamp, Unknown};
 
+use crate::notes;
+
 /// Why a policy is not followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
@@ -77,10 +79,16 @@ pub struct Facts<'a> {
 /// The status that tells `facts`.
 pub fn status(facts: &Facts<'_>) -> HedgePolicyStatus {
     let known = |name: &str| facts.before.targets.iter().find(|target| target.name == name);
+    let notes = |name: &str| {
+        let spec = facts.spec.into_iter().flat_map(|spec| &spec.targets);
+        spec.filter(|target| *target.name == *name)
+            .flat_map(notes::of)
+            .collect()
+    };
     let targets: Vec<_> = facts
         .targets
         .iter()
-        .map(|target| target::status(target, known(target.name), facts.now))
+        .map(|target| target::status(target, notes(target.name), known(target.name), facts.now))
         .collect();
     HedgePolicyStatus {
         observed_generation: Some(facts.generation),

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use hedgerow_tuner::Timestamp;
 pub(crate) use hedgerow_tuner::number;
+use hedgerow_tuner::{Measures, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff;
 
@@ -22,6 +22,15 @@ pub(crate) fn duration(value: Duration) -> String {
         .map(|(amount, unit)| format!("{amount}{unit}"))
         .collect();
     if text.is_empty() { "0s".to_owned() } else { text }
+}
+
+/// What one observation of a latency metric is, as policies say it.
+pub(crate) fn measures(measures: Measures) -> &'static str {
+    match measures {
+        Measures::LogicalCall => "LogicalCall",
+        Measures::Attempt { .. } => "Attempt",
+        Measures::Server => "Server",
+    }
 }
 
 /// Milliseconds with the digits that matter: `512ms`, `1.25ms`, `2950ms`.
@@ -58,10 +67,15 @@ pub(crate) fn now() -> Timestamp {
 
 /// What concerns some of several: `2 of 5 targets: a, b`; names the first three.
 pub(crate) fn concerned(names: &[String], of: usize, what: &str) -> String {
+    format!("{} of {of} {what}: {}", names.len(), first_few(names))
+}
+
+/// The first three: `a; b; c; ...`.
+pub(crate) fn first_few(names: &[String]) -> String {
     const NAMED: usize = 3;
     let named = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join("; ");
     let more = if names.len() > NAMED { "; ..." } else { "" };
-    format!("{} of {of} {what}: {named}{more}", names.len())
+    format!("{named}{more}")
 }
 
 #[cfg(test)]

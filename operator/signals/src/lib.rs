@@ -34,6 +34,7 @@ mod query;
 mod question;
 mod round;
 mod settings;
+mod shown;
 mod signal;
 mod source;
 mod stats;
@@ -43,5 +44,6 @@ pub use query::{
     SignalQuery, TargetQuery, Unit, Witness,
 };
 pub use settings::{Authentication, SourceSettings};
+pub use shown::Shown;
 pub use source::{Source, SourceError, TargetReadings};
 pub use stats::SourceStats;

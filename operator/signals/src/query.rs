@@ -50,10 +50,12 @@ impl TargetQuery {
     /// This, without readings of the other kind.
     pub fn only(&self, kind: ReadingKind) -> Self {
         let latency = self.latency.clone();
+        let counts = self.counts.clone();
         let signals = self.signals.clone();
         Self {
             enforced: self.enforced.clone(),
             latency: latency.filter(|_| kind == ReadingKind::Latency),
+            counts: counts.filter(|_| kind == ReadingKind::Latency),
             signals: if kind == ReadingKind::Saturation {
                 signals
             } else {

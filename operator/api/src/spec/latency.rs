@@ -4,17 +4,36 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Counter, Labels, Requirement};
-use crate::text::{DurationText, MetricName};
-use crate::{limits, rules};
+use super::{Counter, Labels, Outcomes, Requirement};
+use crate::text::{DurationText, MetricName, PresetName};
+use crate::{limits, preset, rules};
 
 /// The latency histogram from which the delay is computed.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[x_kube(validation = rules::UNIT_KNOWN, validation = rules::WINDOW_WITHIN_MAX_WINDOW)]
+#[x_kube(
+    validation = rules::PRESET_OR_METRIC,
+    validation = rules::METRIC_NEEDS_MEASURES,
+    validation = rules::PRESET_FIXES,
+    validation = rules::PRESET_LABELS_FREE,
+    validation = rules::UNIT_KNOWN,
+    validation = rules::CANCELLED_KNOWN,
+    validation = rules::PRESET_HIDES_CANCELLED,
+    validation = rules::LOSERS_OF_ATTEMPTS,
+    validation = rules::OUTCOMES_LABEL_FREE,
+    validation = rules::WINDOW_WITHIN_MAX_WINDOW
+)]
 #[serde(rename_all = "camelCase")]
 pub struct Latency {
-    /// The name of a classic histogram, without _bucket. Example: shard_read_duration_seconds.
-    pub metric: MetricName,
+    /// A histogram that Hedgerow knows, instead of metric. A preset fixes the metric, its unit, what it measures and its
+    /// outcomes; matchLabels says which of its series. docs/presets.md tells what each is and where it misleads. Example:
+    /// GrpcClient.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = preset::latency_names()))]
+    pub preset: Option<PresetName>,
+
+    /// The name of a histogram, without _bucket. Set it, or preset. Example: shard_read_duration_seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metric: Option<MetricName>,
 
     /// Labels that the series must have, with these very values: at most 16. Values may hold any character; they are never
     /// patterns. Example: {index: kb}.
@@ -33,8 +52,21 @@ pub struct Latency {
     #[schemars(with = "Unit")] // the schema of an optional enum would take the description of the enum
     pub unit: Option<Unit>,
 
-    /// What one observation of the histogram is. LogicalCall: one call as the caller sees it, whichever attempt answered.
-    pub measures: Measures,
+    /// What one observation of the histogram is; needed with metric. LogicalCall: one call as the caller sees it, whichever
+    /// attempt answered. Attempt: one physical request, primary or hedge; attempts cut short must be known by outcomes, or
+    /// losersRunOn be true. Server: one request as the server sees it, without the network; needs hedging, or delay.add.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Measures")]
+    pub measures: Option<Measures>,
+
+    /// How observations that do not say how long an answer takes are told apart, by a label of the histogram.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcomes: Option<Outcomes>,
+
+    /// Whether an attempt that lost runs to its end, because the client does not cancel it. With Attempt only. Say so only
+    /// where it is so: a histogram that has lost its cancelled attempts makes the delay shorter and shorter. Default: false.
+    #[serde(default)]
+    pub losers_run_on: bool,
 
     /// A counter of calls that timed out and never entered the histogram. Name it wherever there is one: without it the
     /// latency looks better than it is, and most when it matters.
@@ -64,6 +96,10 @@ pub struct Latency {
 pub enum Measures {
     /// One call as the caller sees it: whichever attempt answered first.
     LogicalCall,
+    /// One physical request: the primary or a hedge.
+    Attempt,
+    /// One request as the server sees it: without the network.
+    Server,
 }
 
 /// The unit of a metric.

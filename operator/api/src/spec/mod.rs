@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 pub use latency::{Latency, Measures, Unit};
 pub use publish::{Format, Output, PublishedTarget};
 pub use saturation::{Saturation, Signal};
-pub use selector::{Counter, Labels, Operator, Requirement, Witness, ZeroWhenAbsent};
-pub use target::{Budget, Delay, PerClient, Target};
+pub use selector::{Counter, Labels, Operator, Outcomes, Requirement, Witness, ZeroWhenAbsent};
+pub use target::{Budget, Delay, HedgingCounters, NoBenefit, PerClient, Plateau, Target};
 
 use crate::HedgePolicyStatus;
 use crate::text::{DurationText, Expiry, Name};

@@ -4,8 +4,8 @@ use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Counter, Labels, Requirement, ZeroWhenAbsent};
-use crate::text::{AlertName, Decimal, DurationText, MetricName, Name};
-use crate::{limits, rules};
+use crate::text::{AlertName, Decimal, DurationText, MetricName, Name, PresetName};
+use crate::{limits, preset, rules};
 
 /// When hedging goes off because the service is overloaded, and how it comes back.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,12 +37,14 @@ pub struct Saturation {
     pub ramp_step: DurationText,
 }
 
-/// One signal of overload: a gauge (metric), the rate of a counter (rateOf), or an alert.
+/// One signal of overload: a gauge (metric), the rate of a counter (rateOf), an alert, or a preset.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[x_kube(
     validation = rules::ONE_KIND,
     validation = rules::LINE_UNLESS_ALERT,
     validation = rules::ON_BELOW_UNDER_OFF_ABOVE,
+    validation = rules::PRESET_LINES_TOGETHER,
+    validation = rules::PRESET_SIGNAL_LABELS_FREE,
     validation = rules::RATE_FIELDS,
     validation = rules::ALERT_ALONE
 )]
@@ -50,6 +52,12 @@ pub struct Saturation {
 pub struct Signal {
     /// The name of the signal in status and messages, unique in the target. Example: queue.
     pub name: Name,
+
+    /// A signal that Hedgerow knows: it fixes the metric, its labels and a line. docs/presets.md tells what each is. Example:
+    /// CpuThrottling.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = preset::signal_names()))]
+    pub preset: Option<PresetName>,
 
     /// A gauge to compare with offAbove. Example: shard_queue_depth.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -83,7 +91,8 @@ pub struct Signal {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per: Option<Counter>,
 
-    /// Hedging goes off above this value, which is above 0, as a string. Needed with metric and rateOf. Example: "50".
+    /// Hedging goes off above this value, which is above 0, as a string. Needed with metric and rateOf; unset with a preset:
+    /// the preset's. Example: "50".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = limits::OFF_ABOVE)]
     pub off_above: Option<Decimal>,

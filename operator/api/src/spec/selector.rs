@@ -82,6 +82,33 @@ pub enum Operator {
     Exists,
 }
 
+/// How observations that do not say how long an answer takes are told apart.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[x_kube(
+    validation = rules::OUTCOMES_LABEL,
+    validation = rules::OUTCOMES_SAY_SOMETHING,
+    validation = rules::OUTCOMES_DISJOINT
+)]
+#[serde(rename_all = "camelCase")]
+pub struct Outcomes {
+    /// The label of the histogram that tells how an attempt ended. Example: grpc_status.
+    pub label: LabelName,
+
+    /// Its values for attempts that were cut short, at most 16. With Attempt they count as "took longer than this": to drop
+    /// them would hide the slowest. Else they count as having taken as long as they ran. Example: [CANCELLED].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = limits::MAX_OUTCOMES))]
+    #[x_kube(merge_strategy = ListMerge::Set)]
+    pub cancelled: Vec<LabelValue>,
+
+    /// Its values for fast failures, at most 16. They do not count: under overload they would make the service look fast.
+    /// Example: [UNAVAILABLE].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = limits::MAX_OUTCOMES))]
+    #[x_kube(merge_strategy = ListMerge::Set)]
+    pub ignored: Vec<LabelValue>,
+}
+
 /// A counter.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

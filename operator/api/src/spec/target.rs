@@ -1,9 +1,10 @@
 //! One kind of call that is hedged.
 
 use kube::KubeSchema;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Latency, Saturation};
+use super::{Counter, Latency, Saturation};
 use crate::text::{Decimal, DurationText, Name};
 use crate::{limits, rules};
 
@@ -12,7 +13,9 @@ use crate::{limits, rules};
 #[x_kube(
     validation = rules::MAX_WITHIN_DEADLINE,
     validation = rules::MIN_UNDER_DEADLINE,
-    validation = rules::LONG_MIN_NEEDS_MAX
+    validation = rules::LONG_MIN_NEEDS_MAX,
+    validation = rules::NETWORK_SEEN,
+    validation = rules::DISABLE_NEEDS_WINS
 )]
 #[serde(rename_all = "camelCase")]
 pub struct Target {
@@ -50,6 +53,47 @@ pub struct Target {
     /// When hedging goes off because the service is overloaded, and how it comes back.
     #[serde(default)]
     pub saturation: Saturation,
+
+    /// Counters that the clients export about their hedges. With them the delay is checked against what clients really do,
+    /// and hedging that does not help is diagnosed. Unset: those of the preset HedgerowClient, or none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hedging: Option<HedgingCounters>,
+
+    /// What is done when hedges do not win. Report: the condition Effective says so. Disable: hedging goes off, and is tried
+    /// again now and then; needs hedging.wins. Default: Report.
+    #[serde(default)]
+    pub no_benefit: NoBenefit,
+}
+
+/// What is done when hedges do not win.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub enum NoBenefit {
+    /// The condition Effective says so.
+    #[default]
+    Report,
+    /// Hedging goes off, and is tried again now and then.
+    Disable,
+}
+
+/// Counters that the clients export about their hedges.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HedgingCounters {
+    /// Calls made, each once whatever its attempts. Example: {rateOf: hedgerow_client_calls_total}.
+    pub calls: Counter,
+
+    /// Hedges sent. Example: {rateOf: hedgerow_client_hedges_total}.
+    pub hedges: Counter,
+
+    /// Hedges whose time had come and that a budget or a limit kept back. Without it the delay is never shortened by what is
+    /// counted: a budget that binds looks like a delay that is too long. Example: {rateOf: hedgerow_client_blocked_total}.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocked: Option<Counter>,
+
+    /// Hedges that answered first. Needed to see whether hedging helps. Example: {rateOf: hedgerow_client_wins_total}.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wins: Option<Counter>,
 }
 
 /// How the hedge delay is placed.
@@ -79,6 +123,23 @@ pub struct Delay {
     #[serde(default = "default_delay_add")]
     #[x_kube(validation = limits::DELAY_ADD)]
     pub add: DurationText,
+
+    /// What is done when a few per cent of the calls are slow by far, as with one slow replica of many, and the percentile
+    /// lies among them: hedging there saves nothing. Follow: the delay is placed under them, within the budget. Ignore: it
+    /// stays at the percentile. Default: Follow.
+    #[serde(default)]
+    pub plateau: Plateau,
+}
+
+/// What is done with a slow mode of a few per cent, in which the percentile lies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub enum Plateau {
+    /// The delay is placed under it.
+    #[default]
+    Follow,
+    /// The delay stays at the percentile.
+    Ignore,
 }
 
 /// How much hedging may cost.
@@ -123,6 +184,7 @@ impl Default for Delay {
             min: default_delay_min(),
             max: None,
             add: default_delay_add(),
+            plateau: Plateau::default(),
         }
     }
 }

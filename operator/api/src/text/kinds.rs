@@ -140,6 +140,10 @@ text! {
     AlertName, None, at most 200, "must not be empty, and have at most 200 characters"
 }
 text! {
+    /// The name of a preset. Which there are is for the field to say.
+    PresetName, None, at most 63, "must be the name of a preset"
+}
+text! {
     /// The name of a ConfigMap.
     ConfigMapName, Some(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"), at most 253,
     "must be the name of a ConfigMap: lower-case letters, digits, - and ., such as kb-hedging"

@@ -10,5 +10,5 @@ pub use duration::{NotADuration, parse_duration};
 pub(crate) use kinds::cel_string;
 pub use kinds::{
     AlertName, ConfigMapKey, ConfigMapName, Decimal, DurationText, Expiry, LabelName, LabelValue, MetricName,
-    Name, Text,
+    Name, PresetName, Text,
 };

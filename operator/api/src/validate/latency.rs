@@ -1,17 +1,24 @@
 //! Checks of metrics and of which of their series are meant.
 
 use super::at::At;
-use crate::text::Text;
-use crate::{Counter, Labels, Latency, Operator, Requirement, ZeroWhenAbsent, limits, rules};
+use crate::preset::{self, LatencyPreset};
+use crate::text::{LabelValue, PresetName, Text};
+use crate::{
+    Counter, Labels, Latency, Measures, Operator, Outcomes, Requirement, ZeroWhenAbsent, limits, rules,
+};
 
 pub(super) fn check(at: &mut At<'_>, latency: &Latency) {
-    at.field("metric").text(&latency.metric);
+    check_what_is_read(at, latency);
     check_selector(at, &latency.match_labels, &latency.match_expressions);
-    at.rule(
-        rules::UNIT_KNOWN,
-        latency.unit_in_use().is_some(),
-        Some(&latency.metric),
-    );
+    if let Some(outcomes) = &latency.outcomes {
+        check_outcomes(&mut at.field("outcomes"), outcomes);
+        at.rule(
+            rules::OUTCOMES_LABEL_FREE,
+            !selects_by(latency, &outcomes.label),
+            Some(&outcomes.label),
+        );
+    }
+    check_cancelled(at, latency);
     if let Some(timeouts) = &latency.timeouts {
         check_counter(&mut at.field("timeouts"), timeouts);
     }
@@ -28,6 +35,98 @@ pub(super) fn check(at: &mut At<'_>, latency: &Latency) {
     }
     at.field("minSamples")
         .integer(latency.min_samples, limits::MIN_SAMPLES);
+}
+
+/// A preset, or a metric with what must be known of it.
+fn check_what_is_read(at: &mut At<'_>, latency: &Latency) {
+    if let Some(preset) = &latency.preset {
+        check_preset(&mut at.field("preset"), preset, &preset::latency_names());
+    }
+    if let Some(metric) = &latency.metric {
+        at.field("metric").text(metric);
+    }
+    let nothing = None::<&str>;
+    let (has_preset, has_metric) = (latency.preset.is_some(), latency.metric.is_some());
+    at.rule(rules::PRESET_OR_METRIC, has_preset != has_metric, nothing);
+    at.rule(
+        rules::METRIC_NEEDS_MEASURES,
+        !has_metric || latency.measures.is_some(),
+        nothing,
+    );
+    let said = latency.measures.is_some() || latency.unit.is_some() || latency.outcomes.is_some();
+    at.rule(rules::PRESET_FIXES, !has_preset || !said, nothing);
+    at.rule(
+        rules::UNIT_KNOWN,
+        !has_metric || latency.unit_in_use().is_some(),
+        latency.metric.as_ref(),
+    );
+    if let Some(preset) = latency.known() {
+        let own = preset.own_labels().find(|label| selects_by(latency, label));
+        at.rule(rules::PRESET_LABELS_FREE, own.is_none(), own);
+    }
+}
+
+pub(super) fn check_preset(at: &mut At<'_>, preset: &PresetName, known: &[&str]) {
+    if !known.contains(&preset.as_str()) {
+        at.error(
+            format!("there is no such preset; there are {}", known.join(", ")),
+            Some(preset),
+        );
+    }
+}
+
+/// Attempts that were cut short must be known, or not be.
+fn check_cancelled(at: &mut At<'_>, latency: &Latency) {
+    let losers_run_on = latency.losers_run_on;
+    let by_hand = latency.measures == Some(Measures::Attempt);
+    let named = |outcomes: &Outcomes| !outcomes.cancelled.is_empty();
+    at.rule(
+        rules::CANCELLED_KNOWN,
+        !by_hand || losers_run_on || latency.outcomes.as_ref().is_some_and(named),
+        None::<&str>,
+    );
+    let known = latency.known();
+    at.rule(
+        rules::PRESET_HIDES_CANCELLED,
+        losers_run_on || !known.is_some_and(LatencyPreset::hides_cancelled),
+        latency.preset.as_ref(),
+    );
+    let by_preset = known.is_some_and(|preset| preset.measures == Measures::Attempt);
+    at.rule(
+        rules::LOSERS_OF_ATTEMPTS,
+        !losers_run_on || by_hand || by_preset,
+        None::<&str>,
+    );
+}
+
+fn check_outcomes(at: &mut At<'_>, outcomes: &Outcomes) {
+    at.field("label").text(&outcomes.label);
+    let label = outcomes.label.as_str();
+    at.rule(
+        rules::OUTCOMES_LABEL,
+        label != METRIC_LABEL && label != BOUND_LABEL,
+        Some(label),
+    );
+    let (cancelled, ignored) = (&outcomes.cancelled, &outcomes.ignored);
+    at.rule(
+        rules::OUTCOMES_SAY_SOMETHING,
+        !(cancelled.is_empty() && ignored.is_empty()),
+        None::<&str>,
+    );
+    let both = ignored.iter().find(|value| cancelled.contains(value));
+    at.rule(rules::OUTCOMES_DISJOINT, both.is_none(), both);
+    check_values(&mut at.field("cancelled"), cancelled, limits::MAX_OUTCOMES);
+    check_values(&mut at.field("ignored"), ignored, limits::MAX_OUTCOMES);
+}
+
+/// Whether the label is one by which series are selected.
+fn selects_by(latency: &Latency, label: &str) -> bool {
+    let by_value = latency.match_labels.0.keys().any(|key| key.as_str() == label);
+    by_value
+        || latency
+            .match_expressions
+            .iter()
+            .any(|by| by.key.as_str() == label)
 }
 
 pub(super) fn check_counter(at: &mut At<'_>, counter: &Counter) {
@@ -81,14 +180,24 @@ fn check_requirement(at: &mut At<'_>, requirement: &Requirement) {
         None::<&str>,
     );
 
-    let mut values = at.field("values");
-    values.length(requirement.values.len(), 0, limits::MAX_EXPRESSION_VALUES);
-    values.unique(requirement.values.iter());
-    for (index, value) in requirement.values.iter().enumerate() {
-        values.index(index).text(value);
+    check_values(
+        &mut at.field("values"),
+        &requirement.values,
+        limits::MAX_EXPRESSION_VALUES,
+    );
+}
+
+fn check_values(at: &mut At<'_>, values: &[LabelValue], at_most: usize) {
+    at.length(values.len(), 0, at_most);
+    at.unique(values.iter());
+    for (index, value) in values.iter().enumerate() {
+        at.index(index).text(value);
     }
 }
 
 /// The label in which Prometheus keeps the name of a metric. A policy names metrics by a field of their own, so that a
 /// selector cannot reach for another one.
 const METRIC_LABEL: &str = "__name__";
+
+/// The label in which a histogram keeps the bound of a bucket.
+const BOUND_LABEL: &str = "le";

@@ -1,8 +1,9 @@
 //! Checks of the off-switch.
 
 use super::at::At;
-use super::latency::{check_counter, check_selector, check_zero_when_absent};
-use crate::{Saturation, Signal, limits, rules};
+use super::latency::{check_counter, check_preset, check_selector, check_zero_when_absent};
+use crate::text::Text;
+use crate::{Saturation, Signal, limits, preset, rules};
 
 pub(super) fn check(at: &mut At<'_>, saturation: &Saturation) {
     let mut signals = at.field("signals");
@@ -33,8 +34,11 @@ fn check_signal(at: &mut At<'_>, signal: &Signal) {
     check_zero_when_absent(at, signal.zero_when_absent.as_ref());
 }
 
-/// Which of the three kinds of signal it is, and that it has no field of another kind.
+/// Which kind of signal it is, and that it has no field of another kind.
 fn check_kind(at: &mut At<'_>, signal: &Signal) {
+    if let Some(preset) = &signal.preset {
+        check_preset(&mut at.field("preset"), preset, &preset::signal_names());
+    }
     if let Some(metric) = &signal.metric {
         at.field("metric").text(metric);
     }
@@ -49,6 +53,7 @@ fn check_kind(at: &mut At<'_>, signal: &Signal) {
         signal.metric.is_some(),
         signal.rate_of.is_some(),
         signal.alert.is_some(),
+        signal.preset.is_some(),
     ];
     at.rule(
         rules::ONE_KIND,
@@ -57,7 +62,7 @@ fn check_kind(at: &mut At<'_>, signal: &Signal) {
     );
     at.rule(
         rules::LINE_UNLESS_ALERT,
-        signal.alert.is_some() != signal.off_above.is_some(),
+        signal.preset.is_some() || signal.alert.is_some() != signal.off_above.is_some(),
         nothing,
     );
     at.rule(
@@ -70,6 +75,14 @@ fn check_kind(at: &mut At<'_>, signal: &Signal) {
         && signal.match_labels.is_empty()
         && signal.match_expressions.is_empty();
     at.rule(rules::ALERT_ALONE, signal.alert.is_none() || alone, nothing);
+    at.rule(
+        rules::PRESET_LINES_TOGETHER,
+        signal.preset.is_none() || signal.on_below.is_none() || signal.off_above.is_some(),
+        nothing,
+    );
+    let says = |label: &&str| signal.match_labels.0.keys().any(|key| key.as_str() == *label);
+    let pinned = signal.known().and_then(|preset| preset.own_labels().find(says));
+    at.rule(rules::PRESET_SIGNAL_LABELS_FREE, pinned.is_none(), pinned);
 }
 
 /// The line above which hedging goes off, and the one under which it comes back.

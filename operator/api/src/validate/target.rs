@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::at::At;
 use super::{latency, saturation};
-use crate::{Budget, Delay, Target, limits, rules};
+use crate::{Budget, Delay, HedgingCounters, Measures, NoBenefit, Target, limits, rules};
 
 pub(super) fn check(at: &mut At<'_>, target: &Target) {
     at.field("name").text(&target.name);
@@ -16,8 +16,55 @@ pub(super) fn check(at: &mut At<'_>, target: &Target) {
         .optional_duration(target.deadline.as_ref(), limits::DEADLINE);
     latency::check(&mut at.field("latency"), &target.latency);
     check_delay(at, &target.delay, deadline);
+    check_network(at, target);
     check_budget(&mut at.field("budget"), &target.budget);
     saturation::check(&mut at.field("saturation"), &target.saturation);
+    check_hedging(at, target);
+}
+
+/// Latency that is measured at the server leaves out the network.
+fn check_network(at: &mut At<'_>, target: &Target) {
+    let measures = target.latency.measures;
+    let at_server = match (measures, target.latency.known()) {
+        (None, Some(preset)) => preset.at_server,
+        _ => measures == Some(Measures::Server),
+    };
+    let add = &target.delay.add;
+    let allowed_for = add.parse().map_or(true, |add| !add.is_zero());
+    at.rule(
+        rules::NETWORK_SEEN,
+        !at_server || target.hedging.is_some() || allowed_for,
+        Some(add),
+    );
+}
+
+fn check_hedging(at: &mut At<'_>, target: &Target) {
+    let has_wins = match (&target.hedging, target.latency.known()) {
+        (Some(counters), _) => counters.wins.is_some(),
+        (None, known) => known.is_some_and(|preset| preset.hedging.is_some()),
+    };
+    at.rule(
+        rules::DISABLE_NEEDS_WINS,
+        target.no_benefit != NoBenefit::Disable || has_wins,
+        None::<&str>,
+    );
+    let Some(HedgingCounters {
+        calls,
+        hedges,
+        blocked,
+        wins,
+    }) = &target.hedging
+    else {
+        return;
+    };
+    let mut at = at.field("hedging");
+    let optional = [("blocked", blocked), ("wins", wins)];
+    let given = optional
+        .into_iter()
+        .filter_map(|(name, counter)| Some((name, counter.as_ref()?)));
+    for (name, counter) in [("calls", calls), ("hedges", hedges)].into_iter().chain(given) {
+        latency::check_counter(&mut at.field(name), counter);
+    }
 }
 
 fn check_delay(at: &mut At<'_>, delay: &Delay, deadline: Option<Duration>) {

@@ -1,4 +1,5 @@
 use hedgerow_signals::Operator;
+use hedgerow_tuner::Measures;
 use serde_json::{Value, json};
 
 use super::*;
@@ -131,4 +132,116 @@ fn each_kind_of_signal_is_read_as_it_is_said() {
         }
     );
     assert_eq!(target.rules.switch.signals[1].line, Line::Alert);
+}
+
+/// A target whose latency is written so.
+fn with_latency(latency: Value) -> Target {
+    let mut spec = written_spec();
+    spec["targets"][0]["latency"] = latency;
+    compiled(&spec, &source(Ceilings::default())).targets.remove(0)
+}
+
+#[test]
+fn what_is_measured_is_told_to_the_rules_and_outcomes_to_the_reader() {
+    let target = with_latency(json!({
+        "metric": "attempt_ms", "measures": "Attempt",
+        "outcomes": { "label": "status", "cancelled": ["CANCELLED"], "ignored": ["UNAVAILABLE"] },
+    }));
+    assert_eq!(target.rules.measures, Measures::Attempt { losers_run_on: false });
+    let latency = target.query.latency.unwrap();
+    assert_eq!(
+        latency.outcomes.unwrap(),
+        hedgerow_signals::Outcomes {
+            label: "status".to_owned(),
+            cancelled: vec!["CANCELLED".to_owned()],
+            ignored: vec!["UNAVAILABLE".to_owned()],
+        }
+    );
+
+    let running_on =
+        with_latency(json!({ "metric": "attempt_ms", "measures": "Attempt", "losersRunOn": true }));
+    assert_eq!(
+        running_on.rules.measures,
+        Measures::Attempt { losers_run_on: true }
+    );
+    assert_eq!(running_on.query.latency.unwrap().outcomes, None);
+}
+
+/// What is read apart of a histogram with these outcomes, when it measures `measures`.
+fn read_apart(measures: &str, outcomes: Value) -> Option<hedgerow_signals::Outcomes> {
+    let mut spec = written_spec();
+    spec["targets"][0]["latency"] =
+        json!({ "metric": "calls_ms", "measures": measures, "outcomes": outcomes });
+    spec["targets"][0]["delay"] = json!({ "add": "1ms" });
+    let target = compiled(&spec, &source(Ceilings::default())).targets.remove(0);
+    target.query.latency.unwrap().outcomes
+}
+
+/// The rules censor attempts alone: read apart elsewhere, what was cut short would be dropped.
+#[test]
+fn what_was_cut_short_is_read_apart_only_where_attempts_are_measured() {
+    let both = || json!({ "label": "status", "cancelled": ["499"], "ignored": ["500"] });
+    assert_eq!(read_apart("Attempt", both()).unwrap().cancelled, ["499"]);
+    for measures in ["LogicalCall", "Server"] {
+        let read = read_apart(measures, both()).unwrap();
+        assert!(read.cancelled.is_empty(), "{measures}");
+        assert_eq!(read.ignored, ["500"], "{measures}");
+        let cancelled = json!({ "label": "status", "cancelled": ["499"] });
+        assert_eq!(read_apart(measures, cancelled), None, "{measures}");
+    }
+    let losers_run_on = with_latency(json!({
+        "metric": "calls_ms", "measures": "Attempt", "losersRunOn": true, "outcomes": { "label": "status", "cancelled": ["499"] },
+    }));
+    assert_eq!(losers_run_on.query.latency.unwrap().outcomes, None);
+}
+
+#[test]
+fn a_preset_is_read_as_what_it_stands_for() {
+    let target = with_latency(json!({ "preset": "Istio", "matchLabels": { "destination_workload": "kb" } }));
+    assert_eq!(
+        target.rules.measure,
+        "istio_request_duration_milliseconds/Milliseconds"
+    );
+    let latency = target.query.latency.unwrap();
+    assert_eq!(latency.metric, "istio_request_duration_milliseconds");
+    assert_eq!(latency.unit, hedgerow_signals::Unit::Milliseconds);
+    assert_eq!(latency.selector.match_labels["reporter"], "source");
+    assert_eq!(latency.selector.match_labels["destination_workload"], "kb");
+    assert_eq!(latency.outcomes.unwrap().label, "response_flags");
+}
+
+#[test]
+fn counters_of_hedges_close_the_loop() {
+    let mut spec = written_spec();
+    let target = |spec: &Value| compiled(spec, &source(Ceilings::default())).targets.remove(0);
+    assert!(!target(&spec).rules.counted);
+    assert_eq!(target(&spec).query.counts, None);
+
+    spec["targets"][0]["hedging"] = json!({
+        "calls": { "rateOf": "calls_total", "matchLabels": { "index": "kb" } },
+        "hedges": { "rateOf": "hedges_total" },
+        "wins": { "rateOf": "wins_total" },
+    });
+    spec["targets"][0]["noBenefit"] = json!("Disable");
+    spec["targets"][0]["delay"] = json!({ "plateau": "Ignore" });
+    let target = target(&spec);
+    assert!(target.rules.counted);
+    assert_eq!(target.rules.no_benefit, NoBenefit::Disable);
+    assert_eq!(target.rules.delay.plateau, Plateau::Ignore);
+    let counts = target.query.counts.unwrap();
+    assert_eq!(counts.calls.metric, "calls_total");
+    assert_eq!(counts.calls.selector.match_labels["index"], "kb");
+    assert_eq!(counts.wins.unwrap().metric, "wins_total");
+    assert_eq!(counts.blocked, None);
+    assert_eq!(counts.windows, [Duration::from_secs(600)]);
+}
+
+#[test]
+fn the_preset_of_our_own_client_brings_its_counters() {
+    let target =
+        with_latency(json!({ "preset": "HedgerowClient", "matchLabels": { "target": "shard-read" } }));
+    assert!(target.rules.counted);
+    let counts = target.query.counts.unwrap();
+    assert_eq!(counts.blocked.unwrap().metric, "hedgerow_client_blocked_total");
+    assert_eq!(counts.calls.selector.match_labels["target"], "shard-read");
 }

@@ -1,6 +1,8 @@
 //! What a change of a decision means for the order of writes. Pure.
 
-use hedgerow_tuner::Orders;
+use std::collections::BTreeSet;
+
+use hedgerow_tuner::{Decision, DiagnosisReason, Orders};
 
 use crate::cluster::Lane;
 
@@ -29,6 +31,18 @@ pub(super) fn raises(before: &Orders, after: &Orders) -> bool {
                 || after.delay_ms < before.delay_ms
         }
     }
+}
+
+/// Whether two decisions differ in what is diagnosed; other numbers for the same are no difference.
+pub(super) fn diagnosed_otherwise(before: &Decision, after: &Decision) -> bool {
+    let reasons = |decision: &Decision| -> BTreeSet<DiagnosisReason> {
+        decision
+            .diagnoses
+            .iter()
+            .map(|diagnosis| diagnosis.reason)
+            .collect()
+    };
+    reasons(before) != reasons(after)
 }
 
 #[cfg(test)]
@@ -79,5 +93,27 @@ mod tests {
         assert!(raises(&on(500.0, 5.0), &on(600.0, 10.0)));
         assert!(!raises(&on(500.0, 5.0), &on(600.0, 5.0)));
         assert!(!raises(&on(500.0, 5.0), &off()));
+    }
+
+    #[test]
+    fn a_diagnosis_is_news_and_its_numbers_are_not() {
+        let index = crate::fixtures::index();
+        let (due, _) = index.due("default", std::time::Duration::ZERO, crate::fixtures::at(0));
+        index.take(
+            &due[0],
+            crate::fixtures::read(crate::fixtures::at(0), 3.0),
+            crate::fixtures::at(0),
+        );
+        let view = index.view(&crate::fixtures::policy()).unwrap().remove(0);
+        let decision = view.decision.unwrap();
+        let with = |message: &str| Decision {
+            diagnoses: vec![hedgerow_tuner::Diagnosis {
+                reason: DiagnosisReason::TooSlow,
+                message: message.to_owned(),
+            }],
+            ..decision.clone()
+        };
+        assert!(diagnosed_otherwise(&decision, &with("p50 is 2 s")));
+        assert!(!diagnosed_otherwise(&with("p50 is 2 s"), &with("p50 is 3 s")));
     }
 }

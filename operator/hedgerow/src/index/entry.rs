@@ -8,8 +8,8 @@ use hedgerow_api::HedgePolicySpec;
 use hedgerow_signals::{LatencyQuery, ReadingKind, TargetQuery, TargetReadings};
 use hedgerow_tuner::{Decision, Memory, Readings, Reason, Rules, Stop, Timestamp, decide};
 
-use super::change::{lane, raises};
-use super::{Decided, Due, Follow, Outcome, TargetView};
+use super::change::{diagnosed_otherwise, lane, raises};
+use super::{Decided, Due, Follow, Outcome, TargetView, counts};
 use crate::cluster::Lane;
 use crate::compile::Target;
 use crate::schedule;
@@ -30,6 +30,7 @@ struct State {
     decision: Option<Decision>,
     /// What the next latency reading shall cover.
     windows: Vec<Duration>,
+    counts: counts::State,
     /// When each kind of reading is due; at once where nothing is said.
     due_at: BTreeMap<ReadingKind, Timestamp>,
     /// The kinds of reading that were taken since the target was remembered or seen first.
@@ -110,6 +111,7 @@ impl Entry {
             if let Some(latency) = &mut query.latency {
                 latency.windows.clone_from(&state.windows);
             }
+            state.counts.ask(&mut query);
             due.push((target.name.clone(), query, at));
         }
         due
@@ -147,6 +149,7 @@ impl Entry {
             };
             asked.enforced == query.enforced
                 && (query.latency.is_none() || latency(asked) == latency(query))
+                && (query.counts.is_none() || counts::alike(asked, query))
                 && (query.signals.is_empty() || asked.signals == query.signals)
         };
         if !asked_alike(&target.query) {
@@ -156,6 +159,7 @@ impl Entry {
         if query.latency.is_some() {
             state.readings.latency = read.latency;
         }
+        counts::take(&mut state.readings.counts, query, read.counts);
         if !query.signals.is_empty() {
             state.readings.signals = read.signals.into_iter().map(Some).collect();
         }
@@ -255,6 +259,7 @@ impl Entry {
             Some(TargetView {
                 name: target.name.clone(),
                 rules: target.rules.clone(),
+                query: target.query.clone(),
                 readings: state.readings.clone(),
                 decision,
                 memory,
@@ -300,6 +305,7 @@ impl State {
             memory: memory.unwrap_or_default(),
             decision: None,
             windows: vec![target.rules.windows.window],
+            counts: counts::State::new(&target.query),
             due_at: BTreeMap::new(),
             was_read: BTreeSet::new(),
             handed: None,
@@ -328,7 +334,11 @@ impl State {
                 self.readings.signals.get(at)?.clone()
             })
             .collect();
+        if !same_place || !counts::alike(&old.query, &new.query) {
+            self.readings.counts = None;
+        }
         self.windows = vec![new.rules.windows.window];
+        self.counts = counts::State::new(&new.query);
         self.due_at.clear();
         self
     }
@@ -403,6 +413,7 @@ impl State {
             self.memory = memory;
         }
         self.windows.clone_from(&decision.windows_wanted);
+        self.counts.want(&decision.counts_wanted);
         if decision.wants_wider
             && self
                 .decision
@@ -457,7 +468,9 @@ impl State {
                 Some(lane(Some(&handed.orders), &decision.orders))
             }
             Some((handed, memory)) => {
-                let state_changed = handed.reason != decision.reason || self.memory.must_be_stored(memory);
+                let state_changed = handed.reason != decision.reason
+                    || diagnosed_otherwise(handed, decision)
+                    || self.memory.must_be_stored(memory);
                 state_changed.then_some(Lane::Document)
             }
         }

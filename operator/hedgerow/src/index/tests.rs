@@ -641,3 +641,51 @@ fn documents_that_expired_come_back_through_the_ramp() {
     assert_eq!(percents(&index, [905]), [None]);
     assert_eq!(percents(&index, [915]), [Some(2.5)]);
 }
+
+/// The spec of a target whose clients count their hedges.
+fn counting(hedges: &str) -> serde_json::Value {
+    let mut spec = written_spec();
+    spec["targets"][0]["hedging"] =
+        json!({ "calls": { "rateOf": "calls_total" }, "hedges": { "rateOf": hedges } });
+    spec
+}
+
+fn counted(at: Timestamp) -> TargetReadings {
+    let window = hedgerow_tuner::WindowCounts {
+        window: Duration::from_secs(600),
+        calls: 10_000.0,
+        hedges: 500.0,
+        blocked: None,
+        wins: None,
+    };
+    TargetReadings {
+        counts: Some(hedgerow_tuner::Counts {
+            at,
+            windows: Ok(vec![window]),
+        }),
+        ..read(at, 3.0)
+    }
+}
+
+#[test]
+fn counters_are_read_with_the_latency_and_kept_while_the_same_are_meant() {
+    let index = Index::default();
+    index.follow(&policy(), follow(&counting("hedges_total")), |_| None);
+    let (due, _) = index.due("default", PHASE, at(0));
+    assert!(due[0].query.counts.is_some() && due[0].query.latency.is_some());
+    index.take(&due[0], counted(at(0)), at(0));
+    let known = || index.view(&policy()).unwrap()[0].readings.counts.clone();
+    assert!(known().is_some());
+
+    let mut other_deadline = counting("hedges_total");
+    other_deadline["targets"][0]["deadline"] = json!("2s");
+    index.follow(&policy(), follow(&other_deadline), |_| None);
+    assert!(known().is_some());
+
+    index.follow(&policy(), follow(&counting("other_total")), |_| None);
+    assert_eq!(known(), None);
+    let (due, _) = index.due("default", PHASE, at(1));
+    index.follow(&policy(), follow(&counting("hedges_total")), |_| None);
+    index.take(&due[0], counted(at(1)), at(1));
+    assert_eq!(known(), None, "an answer about other counters is dropped");
+}

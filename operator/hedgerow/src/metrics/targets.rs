@@ -35,7 +35,7 @@ struct TargetGauge {
     values: fn(&Decision, &Labels) -> Vec<(Labels, f64)>,
 }
 
-const GAUGES: [TargetGauge; 8] = [
+const GAUGES: [TargetGauge; 10] = [
     TargetGauge {
         name: "target_hedging",
         help: "1 while clients of the target are told to hedge, else 0.",
@@ -118,6 +118,28 @@ const GAUGES: [TargetGauge; 8] = [
             let signals = decision.signals.iter();
             signals
                 .map(|signal| (with_signal(labels, &signal.name), unknown(signal)))
+                .collect()
+        },
+    },
+    TargetGauge {
+        name: "target_low_confidence",
+        help: "1 while the delay deserves little confidence, else 0.",
+        values: |decision, labels| {
+            let doubted = decision.low_confidence.is_some();
+            one(labels, Some(f64::from(u8::from(doubted))))
+        },
+    },
+    TargetGauge {
+        name: "target_diagnosis",
+        help: "1 for each reason that makes hedging pay less than it could; absent for the others.",
+        values: |decision, labels| {
+            let diagnoses = decision.diagnoses.iter();
+            diagnoses
+                .map(|diagnosis| {
+                    let mut labels = labels.clone();
+                    labels.push(("reason", diagnosis.reason.as_str().to_owned()));
+                    (labels, 1.0)
+                })
                 .collect()
         },
     },

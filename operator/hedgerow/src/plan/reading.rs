@@ -82,7 +82,10 @@ async fn decide_all(source: &Source, targets: &[&Target]) -> Vec<Decision> {
 
 fn take(readings: &mut Readings, answer: TargetReadings) {
     readings.latency = answer.latency;
-    // The signals were read in the first round; later rounds ask for latency alone.
+    if answer.counts.is_some() {
+        readings.counts = answer.counts;
+    }
+    // The signals were read in the first round; later rounds ask for latency and counters alone.
     if !answer.signals.is_empty() {
         readings.signals = answer.signals.into_iter().map(Some).collect();
     }
@@ -96,6 +99,13 @@ fn widen(query: &mut TargetQuery, decision: &Decision) -> bool {
     let wants = decision.wants_wider && latency.windows != decision.windows_wanted;
     if wants {
         latency.windows.clone_from(&decision.windows_wanted);
+        if let Some(counts) = query
+            .counts
+            .as_mut()
+            .filter(|_| !decision.counts_wanted.is_empty())
+        {
+            counts.windows.clone_from(&decision.counts_wanted);
+        }
         query.signals.clear();
     }
     wants

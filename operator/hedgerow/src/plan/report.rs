@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use super::Planned;
 use super::reading::Read;
-use crate::words;
+use crate::chain::{Step, chain};
+use crate::{notes, words};
 
 /// The whole report.
 #[derive(Debug, Serialize)]
@@ -32,9 +33,20 @@ pub(super) struct Target {
     pub(super) saturation: Vec<Signal>,
     pub(super) effect: Effect,
     pub(super) documents: Vec<Document>,
-    /// Why the delay deserves little confidence; told in the table alone.
-    #[serde(skip)]
+    /// Why the delay deserves little confidence.
     pub(super) low_confidence: Option<String>,
+    pub(super) diagnoses: Vec<Diagnosis>,
+    /// What to know of what is read.
+    pub(super) notes: Vec<String>,
+    /// From the queries to the decision.
+    pub(super) chain: Vec<Step>,
+}
+
+/// Something that makes hedging pay less than it could.
+#[derive(Debug, Serialize)]
+pub(super) struct Diagnosis {
+    pub(super) reason: &'static str,
+    pub(super) message: String,
 }
 
 /// What the latency metric says.
@@ -48,7 +60,6 @@ pub(super) struct Latency {
     pub(super) p95_ms: Option<f64>,
     pub(super) p99_ms: Option<f64>,
     pub(super) window: Option<String>,
-    #[serde(skip)]
     pub(super) message: Option<String>,
 }
 
@@ -62,7 +73,6 @@ pub(super) struct Signal {
     pub(super) value: Option<f64>,
     pub(super) off_above: Option<f64>,
     pub(super) saturated: bool,
-    #[serde(skip)]
     pub(super) message: Option<String>,
 }
 
@@ -138,7 +148,25 @@ fn target(planned: &Planned, at: usize, decision: &Decision, now: Timestamp) -> 
         },
         documents: documents(planned, at, decision, now),
         low_confidence: decision.low_confidence.clone(),
+        diagnoses: decision.diagnoses.iter().map(diagnosis).collect(),
+        notes: notes(planned, &target.name),
+        chain: chain(&target.query, &target.rules, decision),
     }
+}
+
+fn diagnosis(diagnosis: &hedgerow_tuner::Diagnosis) -> Diagnosis {
+    Diagnosis {
+        reason: diagnosis.reason.as_str(),
+        message: diagnosis.message.clone(),
+    }
+}
+
+fn notes(planned: &Planned, target: &str) -> Vec<String> {
+    let targets = planned.policy.spec.targets.iter();
+    targets
+        .filter(|written| *written.name == *target)
+        .flat_map(notes::of)
+        .collect()
 }
 
 fn documents(planned: &Planned, at: usize, decision: &Decision, now: Timestamp) -> Vec<Document> {

@@ -35,67 +35,29 @@ fn summary(report: &Report) -> Table {
 
 fn details(target: &Target) -> String {
     let mut text = format!("{} {}\n", target.policy, target.target);
-    let mut line = |label: &str, value: String| {
+    let mut line = |label: &str, value: &str| {
         let _ = writeln!(text, "  {label:<12}{value}");
     };
-    line("decision", format!("{}: {}", target.reason, target.message));
-    line("delay", delay(target));
-    line("latency", latency(target));
-    for signal in &target.saturation {
-        let value = match (signal.value, signal.off_above, &signal.reason) {
-            (Some(value), Some(off_above), _) => {
-                format!("{}, off above {}", words::number(value), words::number(off_above))
-            }
-            (Some(value), None, _) => if value > 0.0 { "firing" } else { "not firing" }.to_owned(),
-            (None, ..) => unknown(signal.reason, signal.message.as_deref()),
-        };
-        let saturated = if signal.saturated { " (saturated)" } else { "" };
-        line("saturation", format!("{}: {value}{saturated}", signal.name));
+    for step in &target.chain {
+        line(&step.about, &step.text);
     }
-    line("effect", effect(target));
-    if let Some(doubt) = &target.low_confidence {
-        line("confidence", format!("low: {doubt}"));
+    line("effect", &effect(target));
+    for note in &target.notes {
+        line("note", note);
     }
     for document in &target.documents {
         line(
             "document",
-            format!(
+            &format!(
                 "ConfigMap {}, key {}, format {}",
                 document.config_map, document.key, document.format
             ),
         );
         for content in document.content.lines() {
-            line("", content.to_owned());
+            line("", content);
         }
     }
     text
-}
-
-fn delay(target: &Target) -> String {
-    let recommended = or_dash(target.recommended_ms.map(words::millis));
-    let limited = target
-        .limited_by
-        .map_or_else(String::new, |limit| format!(", limited by {limit}"));
-    format!(
-        "{}; the percentile asks for {recommended}{limited}",
-        or_dash(target.delay_ms.map(words::millis))
-    )
-}
-
-fn latency(target: &Target) -> String {
-    let latency = &target.latency;
-    let figures = format!(
-        "p50 {}, p95 {}, p99 {} from {} samples in {}",
-        or_dash(latency.p50_ms.map(words::millis)),
-        or_dash(latency.p95_ms.map(words::millis)),
-        or_dash(latency.p99_ms.map(words::millis)),
-        or_dash(latency.samples.map(words::number)),
-        or_dash(latency.window.clone()),
-    );
-    match latency.reason {
-        Some(_) => unknown(latency.reason, latency.message.as_deref()),
-        None => figures,
-    }
 }
 
 fn effect(target: &Target) -> String {
@@ -112,10 +74,6 @@ fn effect(target: &Target) -> String {
             or_dash(hedged.map(words::share)),
         ),
     }
-}
-
-fn unknown(reason: Option<&str>, message: Option<&str>) -> String {
-    format!("unknown, {}: {}", reason.unwrap_or("-"), message.unwrap_or("-"))
 }
 
 fn or_dash(value: Option<String>) -> String {

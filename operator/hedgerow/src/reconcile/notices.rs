@@ -12,7 +12,11 @@ pub(super) fn notices(before: &HedgePolicyStatus, after: &HedgePolicyStatus) -> 
         .iter()
         .filter_map(|target| changed(before, target))
         .collect();
-    let told = [ConditionType::Ready, ConditionType::SignalsAvailable];
+    let told = [
+        ConditionType::Ready,
+        ConditionType::SignalsAvailable,
+        ConditionType::Effective,
+    ];
     notices.extend(told.into_iter().filter_map(|type_| flipped(type_, before, after)));
     notices
 }
@@ -117,6 +121,8 @@ fn flipped(type_: ConditionType, before: &HedgePolicyStatus, after: &HedgePolicy
         reason: match type_ {
             ConditionType::Ready if is_true => "Ready",
             ConditionType::Ready => "NotReady",
+            ConditionType::Effective if is_true => "Effective",
+            ConditionType::Effective => "NotEffective",
             _ if is_true => "SignalsAvailable",
             _ => "SignalsUnknown",
         },

@@ -4,7 +4,7 @@
 //! condition is True when any target is concerned. `Stalled` and `Reconciling` are there only when they are so.
 
 use hedgerow_api::{ConditionReason, ConditionType, ReadingState, TargetState, TargetStatus};
-use hedgerow_tuner::Reason;
+use hedgerow_tuner::{DiagnosisReason, Reason};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{Facts, Written};
@@ -28,6 +28,7 @@ pub(super) fn conditions(facts: &Facts<'_>, targets: &[TargetStatus]) -> Vec<Con
         hedging_disabled(facts, targets),
         low_confidence(facts),
     ]);
+    said.extend(effective(targets));
     said.extend(abnormal(&accepted, &published));
     said.extend([accepted, published, ready]);
     said.sort_by_key(|said| ORDER.iter().position(|&type_| type_ == said.type_));
@@ -35,7 +36,7 @@ pub(super) fn conditions(facts: &Facts<'_>, targets: &[TargetStatus]) -> Vec<Con
 }
 
 /// The order in which people read them.
-const ORDER: [ConditionType; 8] = [
+const ORDER: [ConditionType; 9] = [
     ConditionType::Ready,
     ConditionType::Stalled,
     ConditionType::Reconciling,
@@ -44,6 +45,7 @@ const ORDER: [ConditionType; 8] = [
     ConditionType::SignalsAvailable,
     ConditionType::HedgingDisabled,
     ConditionType::LowConfidence,
+    ConditionType::Effective,
 ];
 
 fn placed(said: Said, facts: &Facts<'_>) -> Condition {
@@ -347,6 +349,52 @@ fn low_confidence(facts: &Facts<'_>) -> Said {
         reason: reason.as_str(),
         message,
     }
+}
+
+/// Told from the statuses, whose diagnoses have the numbers of when they were found, so that no reading moves it. Nothing is
+/// said while nothing is decided.
+fn effective(targets: &[TargetStatus]) -> Option<Said> {
+    let said = |status, reason, message| Said {
+        type_: ConditionType::Effective,
+        status,
+        reason,
+        message,
+    };
+    if targets.is_empty() {
+        return None;
+    }
+    let diagnosed = |target: &TargetStatus| {
+        let found = target.diagnoses.iter().map(|diagnosis| {
+            let message = diagnosis.message.as_deref().unwrap_or_default();
+            format!("{} ({}: {message})", target.name, diagnosis.reason)
+        });
+        found.collect::<Vec<_>>()
+    };
+    let found: Vec<String> = targets.iter().flat_map(diagnosed).collect();
+    let worst = DiagnosisReason::ALL.iter().find(|known| {
+        let mut all = targets.iter().flat_map(|target| &target.diagnoses);
+        all.any(|diagnosis| diagnosis.reason == known.as_str())
+    });
+    Some(match worst {
+        None => said(
+            true,
+            ConditionReason::AsExpected.as_str(),
+            "Nothing is known that speaks against hedging".to_owned(),
+        ),
+        Some(worst) => {
+            let concerned = targets
+                .iter()
+                .filter(|target| !target.diagnoses.is_empty())
+                .count();
+            let named = words::first_few(&found);
+            let of = targets.len();
+            said(
+                false,
+                worst.as_str(),
+                format!("{concerned} of {of} targets gain less by hedging than they could: {named}"),
+            )
+        }
+    })
 }
 
 fn names<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {

@@ -1,21 +1,22 @@
 //! One target.
 
 use hedgerow_api::{
-    BudgetStatus, DelayStatus, EffectStatus, InUseStatus, ReadingState, ReadingsStatus, SignalStatus,
-    TargetState, TargetStatus,
+    BudgetStatus, DelayStatus, DiagnosisStatus, EffectStatus, InUseStatus, ReadingState, ReadingsStatus,
+    SignalStatus, TargetState, TargetStatus,
 };
-use hedgerow_tuner::{Decision, LatencyView, LimitedBy, Rules, SignalView, Timestamp, Unknown};
+use hedgerow_tuner::{Decision, Diagnosis, LatencyView, LimitedBy, Rules, SignalView, Timestamp, Unknown};
 
 use super::{DecidedTarget, history};
-use crate::words;
+use crate::{chain, words};
 
-/// The status of a target; `before` is the one that is there.
+/// The status of a target; `notes` are what there is to know of what it reads, `before` is the status that is there.
 pub(super) fn status(
     target: &DecidedTarget<'_>,
+    notes: Vec<String>,
     before: Option<&TargetStatus>,
     now: Timestamp,
 ) -> TargetStatus {
-    let mut fresh = snapshot(target);
+    let mut fresh = snapshot(target, notes);
     if let Some(before) = before.filter(|before| decided_alike(&fresh, before)) {
         return before.clone();
     }
@@ -23,7 +24,7 @@ pub(super) fn status(
     fresh
 }
 
-fn snapshot(target: &DecidedTarget<'_>) -> TargetStatus {
+fn snapshot(target: &DecidedTarget<'_>, notes: Vec<String>) -> TargetStatus {
     let DecidedTarget {
         name,
         rules,
@@ -45,6 +46,7 @@ fn snapshot(target: &DecidedTarget<'_>) -> TargetStatus {
             applied: hedging.map(|hedging| words::millis(hedging.delay_ms)),
             recommended: decision.recommended_ms.map(words::millis),
             limited_by: delay_limit(decision),
+            message: Some(chain::delay(rules, decision)),
         }),
         budget: Some(BudgetStatus {
             percent: hedging.map(|hedging| words::percent(hedging.percent)),
@@ -59,9 +61,13 @@ fn snapshot(target: &DecidedTarget<'_>) -> TargetStatus {
             miss_share_unhedged: decision.effect.miss_share_unhedged.map(words::share),
             miss_share_hedged: decision.effect.miss_share_hedged.map(words::share),
         }),
+        diagnoses: decision.diagnoses.iter().map(diagnosis).collect(),
         signals: decision.signals.iter().map(signal).collect(),
         readings: Some(readings(&decision.latency)),
-        in_use: Some(in_use(rules)),
+        in_use: Some(InUseStatus {
+            notes,
+            ..in_use(rules)
+        }),
         history: Vec::new(),
     }
 }
@@ -82,6 +88,10 @@ fn settled(status: &TargetStatus) -> TargetStatus {
         applied: delay.applied.clone(),
         ..DelayStatus::default()
     };
+    let reason_alone = |diagnosis: &DiagnosisStatus| DiagnosisStatus {
+        message: None,
+        ..diagnosis.clone()
+    };
     let state_alone = |readings: &ReadingsStatus| ReadingsStatus {
         state: readings.state.clone(),
         reason: readings.reason.clone(),
@@ -91,10 +101,18 @@ fn settled(status: &TargetStatus) -> TargetStatus {
         message: None,
         delay: status.delay.as_ref().map(applied_alone),
         effect: None,
+        diagnoses: status.diagnoses.iter().map(reason_alone).collect(),
         signals: status.signals.iter().map(signal).collect(),
         readings: status.readings.as_ref().map(state_alone),
         history: Vec::new(),
         ..status.clone()
+    }
+}
+
+fn diagnosis(diagnosis: &Diagnosis) -> DiagnosisStatus {
+    DiagnosisStatus {
+        reason: diagnosis.reason.as_str().to_owned(),
+        message: Some(diagnosis.message.clone()),
     }
 }
 
@@ -152,11 +170,15 @@ fn reading_state(unknown: Option<&Unknown>) -> ReadingState {
 }
 
 fn in_use(rules: &Rules) -> InUseStatus {
+    // The measure is `metric/unit`.
+    let measure = rules.measure.rsplit_once('/');
     InUseStatus {
-        // The measure is `metric/unit`.
-        unit: rules.measure.rsplit_once('/').map(|(_, unit)| unit.to_owned()),
+        metric: measure.map(|(metric, _)| metric.to_owned()),
+        measures: Some(words::measures(rules.measures).to_owned()),
+        unit: measure.map(|(_, unit)| unit.to_owned()),
         min_samples: Some(rules.windows.min_samples.into()),
         delay_max: Some(words::duration(rules.delay.max)),
         max_staleness: Some(words::duration(rules.max_staleness)),
+        notes: Vec::new(),
     }
 }

@@ -1,6 +1,6 @@
 use hedgerow_api::{ConditionReason, HedgePolicyStatus};
 use hedgerow_signals::TargetReadings;
-use hedgerow_tuner::{Memory, Readings, decide};
+use hedgerow_tuner::{Diagnosis, DiagnosisReason, Memory, Readings, decide};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::json;
 
@@ -344,4 +344,82 @@ fn values_in_use_are_told_where_the_spec_is_silent() {
     assert_eq!(in_use.min_samples, Some(400));
     assert_eq!(in_use.delay_max.as_deref(), Some("1s"));
     assert_eq!(in_use.max_staleness.as_deref(), Some("5m"));
+}
+
+fn diagnosis(reason: DiagnosisReason, message: &str) -> Diagnosis {
+    Diagnosis {
+        reason,
+        message: message.to_owned(),
+    }
+}
+
+#[test]
+fn a_diagnosis_is_a_reason_of_not_being_effective_with_its_numbers() {
+    let mut told = Told::tuned();
+    assert_eq!(told.says("Effective"), ("True", "AsExpected"));
+
+    told.decision.as_mut().unwrap().diagnoses =
+        vec![diagnosis(DiagnosisReason::NoBenefit, "3 of 400 hedges win")];
+    told.tell(700);
+    assert_eq!(told.says("Effective"), ("False", "NoBenefit"));
+    assert_eq!(
+        told.condition("Effective").message,
+        "1 of 1 targets gain less by hedging than they could: shard-read (NoBenefit: 3 of 400 hedges win)"
+    );
+    assert_eq!(told.target().diagnoses[0].reason, "NoBenefit");
+
+    told.decision.as_mut().unwrap().diagnoses.clear();
+    told.tell(800);
+    assert_eq!(told.says("Effective"), ("True", "AsExpected"));
+}
+
+#[test]
+fn other_numbers_for_the_same_diagnosis_change_no_status() {
+    let mut told = Told::tuned();
+    let mut after = |wins: &str| {
+        told.decision.as_mut().unwrap().diagnoses = vec![diagnosis(DiagnosisReason::NoBenefit, wins)];
+        told.tell(700)
+    };
+    assert_eq!(after("3 of 400 hedges win"), after("5 of 410 hedges win"));
+}
+
+#[test]
+fn of_several_diagnoses_the_first_by_name_is_the_reason_and_all_are_told() {
+    let mut told = Told::tuned();
+    told.decision.as_mut().unwrap().diagnoses = vec![
+        diagnosis(DiagnosisReason::TooSlow, "p50 is 2 s"),
+        diagnosis(DiagnosisReason::SlowTogether, "1.4 times"),
+    ];
+    told.tell(700);
+    assert_eq!(told.says("Effective"), ("False", "SlowTogether"));
+    let message = &told.condition("Effective").message;
+    assert!(
+        message.contains("p50 is 2 s") && message.contains("1.4 times"),
+        "{message}"
+    );
+}
+
+#[test]
+fn nothing_is_said_of_the_effect_while_nothing_is_decided() {
+    let mut told = Told::new();
+    told.tell(0);
+    assert!(!told.has("Effective"));
+}
+
+#[test]
+fn what_is_read_and_where_it_misleads_is_told_with_the_values_in_use() {
+    let mut spec = written_spec();
+    spec["targets"][0]["latency"] = json!({ "preset": "Istio" });
+    let mut told = Told::new();
+    told.follow = follow(&spec);
+    told.after(0, |now| read(now, 3.0));
+    let in_use = told.target().in_use.clone().unwrap();
+    assert_eq!(
+        in_use.metric.as_deref(),
+        Some("istio_request_duration_milliseconds")
+    );
+    assert_eq!(in_use.measures.as_deref(), Some("Attempt"));
+    assert!(in_use.notes.len() >= 2 && in_use.notes[0].starts_with("Istio: "));
+    let delay = told.target().delay.clone().unwrap();
+    assert!(delay.message.unwrap().contains("p95"));
 }
