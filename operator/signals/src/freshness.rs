@@ -17,18 +17,22 @@ const UNMEASURED_LIMIT: Duration = Duration::from_secs(120);
 /// behind one port about half of `(n - 1) / n` of the samples fall.
 const UNSTABLE_SHARE: f64 = 0.2;
 
-/// The scrape interval, from how many samples there were in the last minutes until the newest one.
+/// The scrape interval, from how many samples there were in the last minutes.
 ///
-/// Until the newest one: samples that stopped coming are no sign of a longer interval. A series younger than the long count
-/// has too few samples in it; that shows in nearly all of them being in the short one, which then counts.
+/// A series younger than the long count has too few samples in it; that shows in nearly all of them being in the short one,
+/// which then counts. One that is gone has too few as well; that shows in the newest being older than the interval, which is
+/// then measured until that one: samples that stopped coming are no sign of a longer interval.
 pub(crate) fn scrape_interval(group: &Group) -> Option<Duration> {
     let (long, short) = (group.number(Part::ScrapesLong)?, group.number(Part::ScrapesShort));
     let age = group.point(Part::Newest).map_or(0.0, age);
     let per = |over: Duration, samples: f64| {
-        let interval = (over.as_secs_f64() - age) / samples;
-        let measured = samples >= 2.0 && interval > 0.0;
+        let seconds = match over.as_secs_f64() {
+            over if age > over / samples => (over - age) / samples,
+            over => over / samples,
+        };
+        let measured = samples >= 2.0 && seconds > 0.0;
         measured
-            .then(|| Duration::try_from_secs_f64(interval).ok())
+            .then(|| Duration::try_from_secs_f64(seconds).ok())
             .flatten()
     };
     match short {
