@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hedgerow_tuner::{Unknown, UnknownReason};
 
-use crate::group::Group;
+use crate::group::{Group, Point};
 use crate::measure::{LONG_COUNT, Part, SHORT_COUNT};
 
 /// A sample may be this old however often it is scraped.
@@ -19,12 +19,22 @@ const UNSTABLE_SHARE: f64 = 0.2;
 
 /// The scrape interval, from how many samples there were in the last minutes.
 ///
-/// A series younger than the long count has too few samples in it; that shows in nearly all of them being in the short
-/// one, which then counts.
+/// A series younger than the long count has too few samples in it; that shows in nearly all of them being in the short one,
+/// which then counts. One that is gone has too few as well; that shows in the newest being older than the interval, which is
+/// then measured until that one: samples that stopped coming are no sign of a longer interval.
 pub(crate) fn scrape_interval(group: &Group) -> Option<Duration> {
     let (long, short) = (group.number(Part::ScrapesLong)?, group.number(Part::ScrapesShort));
-    let per =
-        |over: Duration, samples: f64| (samples.is_finite() && samples >= 2.0).then(|| over.div_f64(samples));
+    let age = group.point(Part::Newest).map_or(0.0, age);
+    let per = |over: Duration, samples: f64| {
+        let seconds = match over.as_secs_f64() {
+            over if age > over / samples => (over - age) / samples,
+            over => over / samples,
+        };
+        let measured = samples >= 2.0 && seconds > 0.0;
+        measured
+            .then(|| Duration::try_from_secs_f64(seconds).ok())
+            .flatten()
+    };
     match short {
         Some(short) if is_young(group) => per(SHORT_COUNT, short),
         _ => per(LONG_COUNT, long),
@@ -38,15 +48,15 @@ pub(crate) fn is_young(group: &Group) -> bool {
     matches!(counts, (Some(long), Some(short)) if long < 2.5 * short)
 }
 
-/// Whether the series is still scraped: its newest sample is at most two scrapes old. Of one that is not, fewer and fewer
-/// samples are counted, as if it were scraped ever less often; so a scrape is measured here up to the newest sample.
+/// Whether the series is still scraped: its newest sample is at most two scrapes old.
 pub(crate) fn is_scraped(group: &Group) -> bool {
-    let (Some(newest), Some(interval)) = (group.point(Part::Newest), scrape_interval(group)) else {
-        return false;
-    };
-    let counted = if is_young(group) { SHORT_COUNT } else { LONG_COUNT }.as_secs_f64();
-    let age = newest.time - newest.value;
-    age <= 2.0 * interval.as_secs_f64() * (1.0 - age / counted)
+    let (newest, interval) = (group.point(Part::Newest), scrape_interval(group));
+    matches!((newest, interval), (Some(newest), Some(interval)) if age(newest) <= 2.0 * interval.as_secs_f64())
+}
+
+/// How old a sample is, in seconds, by the time of its evaluation.
+fn age(newest: &Point) -> f64 {
+    (newest.time - newest.value).max(0.0)
 }
 
 /// How old a sample may be, the source's offset included.
@@ -97,7 +107,7 @@ fn sample_time(group: &Group, part: Part, which: &str, offset: Duration) -> Resu
             "the source tells no time of its samples",
         ));
     }
-    let age = (point.time - point.value).max(0.0) + offset.as_secs_f64();
+    let age = age(point) + offset.as_secs_f64();
     let limit = stale_after(scrape_interval(group), offset);
     if age > limit.as_secs_f64() {
         return Err(stale(format!(
@@ -167,6 +177,17 @@ mod tests {
     }
 
     #[test]
+    fn samples_that_stopped_coming_make_no_longer_interval() {
+        // Scraped every 15 and 30 s, gone for four and for two and a half minutes: what is left of five minutes tells.
+        assert_eq!(seconds(&group(4.0, None, 240.0)), Some(15.0));
+        assert_eq!(seconds(&group(5.0, None, 150.0)), Some(30.0));
+        for (left, age) in [(4.0, 240.0), (5.0, 150.0), (2.0, 270.0)] {
+            let unknown = newest(&group(left, None, age), Duration::ZERO).unwrap_err();
+            assert_eq!(unknown.reason, UnknownReason::Stale);
+        }
+    }
+
+    #[test]
     fn a_sample_is_stale_after_the_larger_of_a_minute_and_four_scrapes_with_the_offset() {
         let s = Duration::from_secs;
         assert_eq!(stale_after(Some(s(15)), s(0)), s(60));
@@ -181,7 +202,7 @@ mod tests {
         let unknown = newest(&group(20.0, Some(4.0), 61.0), Duration::ZERO).unwrap_err();
         assert_eq!(unknown.reason, UnknownReason::Stale);
         assert!(unknown.message.contains("61 s old"));
-        assert!(newest(&group(10.0, Some(2.0), 100.0), Duration::ZERO).is_ok());
+        assert!(newest(&group(6.0, None, 100.0), Duration::ZERO).is_ok());
         assert_eq!(
             newest(&Group::default(), Duration::ZERO).unwrap_err().reason,
             UnknownReason::Stale
