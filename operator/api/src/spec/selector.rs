@@ -95,14 +95,14 @@ pub struct Outcomes {
     pub label: LabelName,
 
     /// Its values for attempts that were cut short, at most 16. With Attempt they count as "took longer than this": to drop
-    /// them would hide the slowest. Else they count as having taken as long as they ran. Example: [CANCELLED].
+    /// them would hide the slowest. Else they count as having taken as long as they ran. Example: CANCELLED.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = limits::MAX_OUTCOMES))]
     #[x_kube(merge_strategy = ListMerge::Set)]
     pub cancelled: Vec<LabelValue>,
 
     /// Its values for fast failures, at most 16. They do not count: under overload they would make the service look fast.
-    /// Example: [UNAVAILABLE].
+    /// Example: UNAVAILABLE.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = limits::MAX_OUTCOMES))]
     #[x_kube(merge_strategy = ListMerge::Set)]

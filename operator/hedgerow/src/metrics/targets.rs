@@ -205,3 +205,38 @@ impl Collector for Waiting {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use hedgerow_tuner::{Diagnosis, DiagnosisReason};
+
+    use super::*;
+    use crate::fixtures::{at, index, policy, read};
+
+    fn values(name: &str, decision: &Decision) -> Vec<(Labels, f64)> {
+        let gauge = GAUGES.iter().find(|gauge| gauge.name == name).unwrap();
+        (gauge.values)(decision, &Vec::new())
+    }
+
+    #[test]
+    fn each_diagnosis_has_a_series_while_it_holds() {
+        let index = index();
+        let (due, _) = index.due("default", Duration::ZERO, at(0));
+        index.take(&due[0], read(at(0), 3.0), at(0));
+        let mut decision = index.view(&policy()).unwrap().remove(0).decision.unwrap();
+        assert_eq!(values("target_diagnosis", &decision), []);
+        decision.diagnoses.push(Diagnosis {
+            reason: DiagnosisReason::RequestBound,
+            message: "9 of 400 hedges win".to_owned(),
+        });
+        let labels = vec![("reason", "RequestBound".to_owned())];
+        assert_eq!(values("target_diagnosis", &decision), [(labels, 1.0)]);
+
+        decision.low_confidence = None;
+        assert_eq!(values("target_low_confidence", &decision), [(Vec::new(), 0.0)]);
+        decision.low_confidence = Some("few samples".to_owned());
+        assert_eq!(values("target_low_confidence", &decision), [(Vec::new(), 1.0)]);
+    }
+}

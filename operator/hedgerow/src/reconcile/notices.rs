@@ -227,6 +227,23 @@ mod tests {
     }
 
     #[test]
+    fn a_diagnosis_is_a_warning_once_and_its_end_is_told() {
+        let (effective, not) = (
+            with(ConditionType::Effective, "True", "AsExpected"),
+            with(ConditionType::Effective, "False", "SlowTogether"),
+        );
+        let found = notices(&effective, &not);
+        assert_eq!(
+            (found[0].severity, found[0].reason),
+            (Severity::Warning, "NotEffective")
+        );
+        assert!(found[0].note.starts_with("SlowTogether: "), "{}", found[0].note);
+        assert_eq!(notices(&not, &not), []);
+        assert_eq!(notices(&not, &effective)[0].reason, "Effective");
+        assert_eq!(notices(&HedgePolicyStatus::default(), &effective), []);
+    }
+
+    #[test]
     fn losing_readiness_is_a_warning() {
         let (ready, not) = (
             with(ConditionType::Ready, "True", "Published"),
