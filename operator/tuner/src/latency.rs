@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::binomial::unlikely;
-use crate::delay::{Target, line_above, proved_by_share, target};
+use crate::delay::{self, Evidence, Target, aim, calls_to_leave, line_above, proved_by_share, target};
 use crate::history::Coverage;
 use crate::memory::Memory;
 use crate::survival::Survival;
@@ -60,12 +60,13 @@ struct Seen<'a> {
     calls: Option<Survival>,
 }
 
-/// Reads the latency at `now`, with the delay that clients hedge at if they do; notes in `memory` the window in use and the
-/// measure that proved plausible.
+/// Reads the latency at `now`, with the delay that clients hedge at if they do; notes in `memory` the window in use, the
+/// measure that proved plausible and a slow mode. `slow_together` judges one attempt and the calls as observed.
 pub(crate) fn read(
     rules: &Rules,
     latency: Option<&Latency>,
     in_force_ms: Option<f64>,
+    slow_together: impl FnOnce(&Survival, &Survival) -> bool,
     memory: &mut Memory,
     now: Timestamp,
 ) -> Sight {
@@ -139,15 +140,56 @@ pub(crate) fn read(
     sight.low_confidence = doubts(rules, calls, seen[index].reading);
     let hedged = coverage(window);
     let attempt = calls.of_attempt(hedged.parts());
-    let quantile = attempt.quantile(rules.delay.quantile);
     let p50 = attempt.quantile(0.5).at_least();
     if let Some(why) = implausible(rules, memory, p50) {
         return sight.unknown(why, now);
     }
+    let governed = governed_by_slow_mode(memory, now);
+    let longest = seen
+        .iter()
+        .rposition(|seen| seen.reading.window <= governed.unwrap_or_default());
+    let wide = longest.filter(|&longest| longest > index).and_then(|longest| {
+        let (calls, coverage) = (
+            seen[longest].calls.as_ref()?,
+            coverage(seen[longest].reading.window),
+        );
+        Some((
+            calls,
+            calls.of_attempt(coverage.parts()),
+            coverage.smallest_delay(),
+        ))
+    });
+    let since_then = match &wide {
+        Some((calls, attempt, hedged_from)) => delay::Seen {
+            calls,
+            attempt,
+            hedged_from: *hedged_from,
+        },
+        None => delay::Seen {
+            calls,
+            attempt: &attempt,
+            hedged_from: hedged.smallest_delay(),
+        },
+    };
+    let evidence = Evidence {
+        attempt: &attempt,
+        since_then,
+        slow_together: slow_together(&attempt, calls),
+    };
+    let aim = aim(rules, &evidence, &mut memory.slow_mode, now);
+    if let Some(governed) = governed_by_slow_mode(memory, now) {
+        // What tells that it is gone may need more calls than the delay does.
+        let enough = |&&(_, calls): &&(Duration, f64)| calls >= calls_to_leave(rules);
+        let filled = counts.iter().find(enough).map(|&(window, _)| window);
+        let more = |rung: &&Duration| **rung <= governed && filled.is_none_or(|filled| **rung <= filled);
+        let rungs = ladder.iter().filter(more).count().max(sight.wanted.len());
+        sight.wanted = ladder.iter().copied().take(rungs).collect();
+    }
+    let quantile = attempt.quantile(aim.quantile);
     let proved = in_force_ms
         .map(|delay_ms| delay_ms / 1e3)
         .filter(|&delay| hedged.smallest_delay().is_none_or(|limit| delay <= limit))
-        .and_then(|delay| proved_by_share(rules, &attempt, delay, calls.quantile(rules.delay.quantile)))
+        .and_then(|delay| proved_by_share(rules, &attempt, aim, delay, calls))
         .filter(|proved| line_above(rules, proved, p50, memory.latch).is_none());
     let estimate = match (proved, quantile) {
         (Some(proved), _) => proved.delay,
@@ -170,11 +212,11 @@ pub(crate) fn read(
             .calls
             .as_ref()
             .map(|calls| calls.of_attempt(coverage(window).parts()));
-        if let Some(why) = narrow.and_then(|narrow| contradiction(rules, &narrow, estimate, window)) {
+        if let Some(why) = narrow.and_then(|narrow| contradiction(aim.share, &narrow, estimate, window)) {
             return sight.unknown(why, now);
         }
     }
-    let Some(target) = proved.or_else(|| target(rules, &attempt, quantile)) else {
+    let Some(target) = proved.or_else(|| target(rules, &attempt, aim, quantile)) else {
         let name = messages::percentile(rules.delay.quantile);
         let message = format!(
             "{name} is {}, which is no delay",
@@ -193,6 +235,12 @@ pub(crate) fn read(
         target,
     });
     sight
+}
+
+/// How long the delay has been under a slow mode, if it is.
+fn governed_by_slow_mode(memory: &Memory, now: Timestamp) -> Option<Duration> {
+    let mode = memory.slow_mode.filter(|mode| mode.under)?;
+    Some(now.since(mode.since))
 }
 
 impl Sight {
@@ -251,10 +299,10 @@ fn too_few(rules: &Rules, counts: &[(Duration, f64)]) -> Unknown {
 
 /// A wider window may not contradict a narrower one: a drop of traffic in an incident would bring the time before the
 /// incident back into view, and hedging with it.
-fn contradiction(rules: &Rules, narrow: &Survival, estimate: f64, window: Duration) -> Option<Unknown> {
+fn contradiction(share: f64, narrow: &Survival, estimate: f64, window: Duration) -> Option<Unknown> {
     let calls = narrow.calls();
     let longer = calls * narrow.at_most(estimate);
-    unlikely(longer, calls, 1.0 - rules.delay.quantile).then(|| {
+    unlikely(longer, calls, share).then(|| {
         let (estimate, window) = (messages::milliseconds(estimate), messages::duration(window));
         Unknown::new(
             UnknownReason::TooFewSamples,

@@ -7,6 +7,8 @@
 //! only in the safe direction.
 
 mod binomial;
+mod budget;
+mod closed_loop;
 mod decide;
 mod decision;
 mod delay;

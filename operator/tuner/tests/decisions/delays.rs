@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hedgerow_tuner::{LimitedBy, Reason};
+use hedgerow_tuner::{LimitedBy, Plateau, Reason};
 
 use crate::support::{
     Target, hedged, help_desk, histogram, many, rules, rules_without_signals, scaled_help_desk, secs,
@@ -208,7 +208,7 @@ fn a_step_of_the_ramp_corrects_a_first_delay_that_is_too_long() {
 fn a_delay_above_one_and_a_half_targets_falls_even_within_the_band() {
     // A flat tail: from 0.2 to 2 s the share falls from 6 to 4 %: all of it is within the band.
     let mut rules = rules_without_signals();
-    (rules.deadline, rules.delay.max) = (None, secs(10));
+    (rules.deadline, rules.delay.max, rules.delay.plateau) = (None, secs(10), Plateau::Ignore);
     let mut buckets = vec![(0.1, 900.0), (0.2, 940.0)];
     buckets.extend((1..=18).map(|step| (0.2 + 0.1 * f64::from(step), 940.0 + f64::from(step) * 20.0 / 18.0)));
     buckets.extend([(10.0, 1000.0), (INF, 1000.0)]);

@@ -1,7 +1,10 @@
 //! Traffic in virtual time: simulated calls, hedged by the documents in force, observed through real bucket layouts.
 
 #[cfg(test)]
+mod service;
+#[cfg(test)]
 mod simulation;
 
 #[cfg(test)]
 mod scenarios;
+

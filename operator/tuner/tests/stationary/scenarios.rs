@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::simulation::{DEFAULT, HELP_DESK, INTERVAL, LOGNORMAL, OTEL, SLOW_MODE, Service, Simulation};
+use hedgerow_tuner::Plateau;
+
+use crate::service::{HELP_DESK, LOGNORMAL, SLOW_MODE, Service};
+use crate::simulation::{DEFAULT, INTERVAL, OTEL, Simulation};
 
 /// Every run: the changes in its worst hour and the share of calls past the delay, over four hours after warming up.
 fn stationary(
@@ -18,6 +21,7 @@ fn stationary(
             let median = service.median * 1.17_f64.powi(i32::try_from(seed % 15).unwrap());
             let mut simulation =
                 Simulation::new(Service { median, ..service }, calls_per_second, bounds, seed);
+            simulation.rules.delay.plateau = Plateau::Ignore;
             simulation.run(2 * 3600);
             simulation.count_from_here();
             simulation.run(hours);
