@@ -102,7 +102,8 @@ pub(crate) fn read(rules: &Rules, counts: Option<&Counts>, memory: &mut Memory, 
     let free_from = free_from(rules, memory);
     let measured = windows
         .iter()
-        .filter(|counts| at.minus(counts.window) >= free_from && counts.calls > 0.0 && counts.calls >= enough)
+        .filter(|counts| counts.window <= LONGEST && at.minus(counts.window) >= free_from)
+        .filter(|counts| counts.calls > 0.0 && counts.calls >= enough)
         .max_by_key(|counts| counts.window);
     if let Some(counts) = measured.filter(|_| memory.lets_hedge()) {
         if counts.calls >= CALLS_TO_END / (1.0 - rules.delay.quantile) {
@@ -152,7 +153,7 @@ pub(crate) struct Guided<'a> {
     pub(crate) in_force_ms: f64,
     /// The time that new samples since its last move cover.
     pub(crate) new_samples: Duration,
-    /// Hedges per call that its document allows; 0 when no share bounds them.
+    /// Hedges per call that its document allows, beside `minPerSecond`.
     pub(crate) allowed: f64,
     /// Whether a measurement may shorten it.
     pub(crate) may_shorten: bool,

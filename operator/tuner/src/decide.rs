@@ -92,8 +92,13 @@ fn run(
         .then(|| closed_loop::read(rules, readings.counts.as_ref(), &mut memory, now));
     let at_full_budget = matches!((before, phase), (Phase::Full { .. }, Phase::Full { .. }));
     let all_is_well = at_full_budget && inputs.all_known() && rules.mode == Mode::Enforce;
-    if let (Some(Counted::Measured(measured)), Some(allowed)) = (counted, allowed_share(&memory)) {
-        memory.back_off = memory.back_off.after(&measured, allowed, all_is_well);
+    if let (Some(Counted::Measured(measured)), Some(told)) = (counted, in_force(&memory))
+        // `minPerSecond` allows hedges that no share bounds.
+        && told.min_per_second <= 0.0
+    {
+        memory.back_off = memory
+            .back_off
+            .after(&measured, told.percent / 100.0, all_is_well);
     }
     let moment = Moment {
         phase,
@@ -271,28 +276,22 @@ fn hedging(
 fn placed(rules: &Rules, estimate: &Estimate, memory: &Memory, moment: Moment) -> Placed {
     let (attempt, target) = (&estimate.attempt, &estimate.target);
     let new_samples = Duration::from_millis(memory.samples.covered_ms);
-    let in_force_ms = in_force(memory).map(|hedging| hedging.delay_ms);
-    match (moment.counted, in_force_ms) {
-        (Some(counted), Some(in_force_ms)) => closed_loop::Guided {
+    let told = in_force(memory);
+    let in_force_ms = told.map(|told| told.delay_ms);
+    match (moment.counted, told) {
+        (Some(counted), Some(told)) => closed_loop::Guided {
             rules,
             attempt,
             target,
-            in_force_ms,
+            in_force_ms: told.delay_ms,
             new_samples,
-            allowed: allowed_share(memory).unwrap_or_default(),
+            allowed: told.percent / 100.0,
             may_shorten: moment.all_is_well && memory.back_off.is_none(),
             stepped: memory.stepped,
         }
         .placed(counted),
         _ => place(rules, attempt, target, in_force_ms, new_samples, moment.rewritten),
     }
-}
-
-/// Hedges per call that the document in force allows, if it allows any and their number is bounded by calls alone.
-fn allowed_share(memory: &Memory) -> Option<f64> {
-    in_force(memory)
-        .filter(|hedging| hedging.min_per_second <= 0.0)
-        .map(|hedging| hedging.percent / 100.0)
 }
 
 /// With the eight decimals that a quarter of a policy's number can need: more would not outlive being written and read.

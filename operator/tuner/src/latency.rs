@@ -173,6 +173,7 @@ pub(crate) fn read(
     };
     let evidence = Evidence {
         attempt: &attempt,
+        calls,
         since_then,
         slow_together: slow_together(&attempt, calls),
     };

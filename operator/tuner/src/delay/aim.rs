@@ -83,6 +83,8 @@ pub(crate) struct SlowMode {
 pub(crate) struct Evidence<'a> {
     /// One attempt.
     pub(crate) attempt: &'a Survival,
+    /// The calls as observed.
+    pub(crate) calls: &'a Survival,
     /// What may tell that a slow mode is gone: the calls of the longest window that it governed.
     pub(crate) since_then: Seen<'a>,
     /// Whether the replicas are slow at the same time: then a hedge is as slow as the call that it is to save.
@@ -142,12 +144,13 @@ pub(crate) fn aim(
 }
 
 impl Evidence<'_> {
-    /// Whether a slow mode begins well above the delay that the budget bears.
+    /// Whether a slow mode begins well above the delay that the budget bears: as observed, and not as inferred of the calls
+    /// that hedging cut short. Clients that do not hedge as they are told make these look longer than they are.
     fn entered(&self, rules: &Rules, below: &Aim) -> bool {
         let Some(delay) = self.attempt.quantile(below.quantile).estimate() else {
             return false;
         };
-        let slow = self.attempt.quantile(1.0 - slow_share(rules)).at_least();
+        let slow = self.calls.quantile(1.0 - slow_share(rules)).at_least();
         delay > 0.0 && slow >= ENTERED_FROM * delay
     }
 

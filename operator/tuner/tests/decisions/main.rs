@@ -10,6 +10,8 @@ mod support;
 #[cfg(test)]
 mod buckets;
 #[cfg(test)]
+mod counted;
+#[cfg(test)]
 mod delays;
 #[cfg(test)]
 mod effects;
@@ -19,5 +21,9 @@ mod memories;
 mod properties;
 #[cfg(test)]
 mod readings;
+#[cfg(test)]
+mod slow_modes;
+#[cfg(test)]
+mod spending;
 #[cfg(test)]
 mod switching;

@@ -7,4 +7,3 @@ mod simulation;
 
 #[cfg(test)]
 mod scenarios;
-
