@@ -30,18 +30,20 @@ impl BackOff {
         self.0 >= 1.0
     }
 
-    /// After clients were seen to spend under a document that `allowed` this share of calls to be hedged.
+    /// After clients were seen to spend under a document that `allowed` this share of calls to be hedged: this part of the
+    /// budget.
     ///
-    /// Clients that spend `r` times what they are told are told `B / r`: `B_pub = B_pub x B / observed`, which is a part of
-    /// `allowed / observed` of the budget, whatever part of it `allowed` was. That never gives back anything; a measurement
-    /// within what was allowed does, if it `may_rise`, a tenth of the budget each.
+    /// Clients that spend `r` times what they are told are told `B / r`: `B_pub = B_pub x B / observed`. They then spend more
+    /// than they are told, and no more than the budget, and that is left alone: cut again for chance, it would only ever
+    /// fall. A measurement within what was allowed gives back, if it `may_rise`, a tenth of the budget.
     pub(crate) fn after(self, measured: &Measurement, allowed: f64, may_rise: bool) -> Self {
         let observed = measured.hedges / measured.calls;
+        let budget = allowed / self.0;
         let margin = MARGIN.max(DEVIATIONS / measured.hedges.sqrt());
         if allowed <= 0.0 || !observed.is_finite() {
             self
-        } else if (observed / allowed).ln() > margin {
-            Self::from(self.0.min(allowed / observed))
+        } else if (observed / budget).ln() > margin {
+            Self::from(self.0 * budget / observed)
         } else if observed <= allowed && may_rise {
             Self::from(self.0 + BACK)
         } else {
@@ -95,10 +97,12 @@ mod tests {
     }
 
     #[test]
-    fn a_spending_under_the_budget_and_over_what_was_told_gives_nothing_back() {
-        // Told 5 % of 10 %, 8 % observed: B_pub x B / observed would be 6.25 %.
+    fn a_spending_within_the_budget_and_over_what_was_told_changes_nothing() {
+        // Told 5 % of 10 %: 6, 8 and 12 % observed. B_pub x B / observed would be 8.3, 6.25 and 4.2 %.
         let half = BackOff::from(0.5);
-        assert_eq!(half.after(&measured(800.0), 0.05, true), half);
+        for hedges in [600.0, 800.0, 1200.0] {
+            assert_eq!(half.after(&measured(hedges), 0.05, true), half);
+        }
     }
 
     #[test]

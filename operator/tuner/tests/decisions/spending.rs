@@ -58,7 +58,7 @@ fn the_part_that_is_published_goes_through_the_ramp_and_a_restart() {
     let ramp: Vec<_> = (0..120)
         .filter_map(|_| target.after(5).orders.hedging.map(|hedging| hedging.percent))
         .collect();
-    let mut steps = ramp.clone();
+    let mut steps = ramp;
     steps.dedup();
     assert_eq!(steps, [1.25, 2.5, 5.0]);
 }

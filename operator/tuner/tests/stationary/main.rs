@@ -6,4 +6,10 @@ mod service;
 mod simulation;
 
 #[cfg(test)]
+mod guided;
+#[cfg(test)]
+mod saturation;
+#[cfg(test)]
 mod scenarios;
+#[cfg(test)]
+mod slow_modes;

@@ -283,6 +283,16 @@ impl Simulation {
     pub(crate) fn share_past_delay(&self) -> f64 {
         self.counted.past_delay / self.counted.calls
     }
+
+    /// Share of calls that were hedged.
+    pub(crate) fn hedge_share(&self) -> f64 {
+        self.counted.hedges / self.counted.calls
+    }
+
+    /// Share of calls that took longer than six medians.
+    pub(crate) fn slow_share(&self) -> f64 {
+        self.counted.slow / self.counted.calls
+    }
 }
 
 fn intervals(window: Duration) -> usize {
