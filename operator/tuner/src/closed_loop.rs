@@ -223,9 +223,9 @@ impl Measurement {
         self.hedges + self.blocked.unwrap_or(0.0)
     }
 
-    /// The share of the calls that passed the delay. None at all count as one.
+    /// The share of the calls that passed the delay, at most 1. None at all count as one.
     fn share(&self) -> f64 {
-        self.passed().max(1.0) / self.calls
+        (self.passed().max(1.0) / self.calls).min(1.0)
     }
 
     /// By how much the delay changes, as a logarithm.
@@ -236,7 +236,7 @@ impl Measurement {
         } else {
             MARGIN
         };
-        if error.is_nan() || error.abs() <= margin.max(DEVIATIONS / self.passed().max(1.0).sqrt()) {
+        if error.abs() <= margin.max(DEVIATIONS / self.passed().max(1.0).sqrt()) {
             return 0.0;
         }
         let hidden = self.blocked.is_none() || self.hedges / self.calls >= BINDS * guided.allowed;

@@ -187,10 +187,8 @@ pub(crate) fn read(
         sight.wanted = ladder.iter().copied().take(rungs).collect();
     }
     let quantile = attempt.quantile(aim.quantile);
-    let proved = in_force_ms
-        .map(|delay_ms| delay_ms / 1e3)
-        .filter(|&delay| hedged.smallest_delay().is_none_or(|limit| delay <= limit))
-        .and_then(|delay| proved_by_share(rules, &attempt, aim, delay, calls))
+    let in_force = in_force_ms.map(|delay_ms| delay_ms / 1e3);
+    let proved = proved_by_share(rules, &attempt, aim, in_force, hedged.smallest_delay(), calls)
         .filter(|proved| line_above(rules, proved, p50, memory.latch).is_none());
     let estimate = match (proved, quantile) {
         (Some(proved), _) => proved.delay,

@@ -88,29 +88,40 @@ pub(crate) fn target(rules: &Rules, survival: &Survival, aim: Aim, quantile: Qua
     Some(target)
 }
 
-/// The delay in force as its own target, when the share of calls past it is what was asked for and the quantile aimed at
-/// lies in the part of the distribution that hedging hides, where only a guess says how far. Not against what calls as
-/// `seen` prove: a quantile of theirs that is only a bound.
+/// A delay as its own target, when the share of calls past it is what was asked for and the quantile aimed at lies in the
+/// part of the distribution that hedging hides, where only a guess says how far. Not against what calls as `seen` prove: a
+/// quantile of theirs that is only a bound.
+///
+/// It is the smallest delay that the calls were `hedged_from`, up to which they are seen, or if they were not the one in
+/// force. A longer one in force does not fall to it: it could be the guess.
 pub(crate) fn proved_by_share(
     rules: &Rules,
     survival: &Survival,
     aim: Aim,
-    in_force: f64,
+    in_force: Option<f64>,
+    hedged_from: Option<f64>,
     seen: &Survival,
 ) -> Option<Target> {
     seen.quantile(aim.quantile).estimate()?;
+    let delay = hedged_from.or(in_force)?;
+    let guessed = survival.quantile(aim.quantile).at_least();
+    if guessed <= delay || !in_band(rules, survival, &aim, delay) {
+        return None;
+    }
     let add = rules.delay.add.as_secs_f64();
-    let guessed = survival.quantile(aim.quantile);
-    let hidden = guessed.at_least() > in_force;
     let bounds = survival.bounds();
-    let after = bounds.partition_point(|&bound| bound + add < in_force);
-    let lower = after.checked_sub(1).map_or(0.0, |before| bounds[before]);
-    (hidden && in_band(rules, survival, &aim, in_force)).then_some(Target {
+    let before = bounds
+        .partition_point(|&bound| bound + add < delay)
+        .checked_sub(1);
+    Some(Target {
         percentile: later(seen.quantile(rules.delay.quantile), add),
         aim,
-        delay: in_force,
-        at_most: in_force,
-        bracket: Bracket::new(survival, &aim, lower, add),
+        delay,
+        at_most: match in_force {
+            Some(in_force) if in_force <= delay => delay,
+            _ => in_force.unwrap_or_default().max(guessed + add),
+        },
+        bracket: Bracket::new(survival, &aim, before.map_or(0.0, |before| bounds[before]), add),
         limited_by: Some(resting(&aim)),
     })
 }

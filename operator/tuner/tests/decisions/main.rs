@@ -5,6 +5,8 @@
 )]
 
 #[cfg(test)]
+mod random;
+#[cfg(test)]
 mod support;
 
 #[cfg(test)]
