@@ -190,3 +190,97 @@ fn at_most(count: f64) -> f64 {
 fn slow_share(rules: &Rules) -> f64 {
     (1.0 - rules.delay.quantile).max(rules.budget.percent / 200.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Evidence, Seen, SlowMode, aim};
+    use crate::survival::Survival;
+    use crate::{
+        Budget, Delay, Histogram, Measures, Mode, NoBenefit, Plateau, Rules, SwitchRules, Timestamp, Windows,
+    };
+
+    /// Percentile 95, budget 10 %.
+    fn rules() -> Rules {
+        let long = Duration::from_secs(3600);
+        Rules {
+            mode: Mode::Enforce,
+            measure: String::new(),
+            measures: Measures::default(),
+            counted: false,
+            no_benefit: NoBenefit::default(),
+            deadline: None,
+            fan_out: None,
+            delay: Delay {
+                quantile: 0.95,
+                min: Duration::from_millis(1),
+                max: long,
+                add: Duration::ZERO,
+                plateau: Plateau::Follow,
+            },
+            budget: Budget {
+                percent: 10.0,
+                limited_by_source: false,
+                max_attempts: 2,
+                max_concurrent: 100,
+                min_per_second: 0.0,
+            },
+            windows: Windows {
+                window: long,
+                max_window: long,
+                min_samples: 400,
+                low_confidence: false,
+            },
+            switch: SwitchRules {
+                signals: Vec::new(),
+                max_unknown: long,
+                cooldown: long,
+                ramp_step: long,
+            },
+            max_staleness: long,
+            propagation: Duration::from_secs(90),
+        }
+    }
+
+    #[test]
+    fn replicas_that_are_slow_together_make_no_slow_mode_to_go_under() {
+        // Q(0.92) is 0.1 s, the p95 lies above 1 s.
+        let buckets = [(0.1, 920.0), (1.0, 940.0), (4.0, 1000.0), (f64::INFINITY, 1000.0)];
+        let calls = Survival::observed(
+            &Histogram::from_cumulative(buckets, None, None).unwrap(),
+            0.0,
+            None,
+        );
+        let mut memory = None;
+        let mut under_at = |minutes: u64, slow_together: bool| {
+            let evidence = Evidence {
+                attempt: &calls,
+                calls: &calls,
+                since_then: Seen {
+                    calls: &calls,
+                    attempt: &calls,
+                    hedged_from: None,
+                },
+                slow_together,
+            };
+            let now = Timestamp::default().plus(Duration::from_secs(60 * minutes));
+            aim(&rules(), &evidence, &mut memory, now).under_slow_mode
+        };
+        assert!(!under_at(0, true));
+        assert!(under_at(1, false));
+        // At once, though ten minutes have not passed; and back only after an hour.
+        assert!(!under_at(2, true));
+        assert!(!under_at(61, false));
+        assert!(under_at(62, false));
+        let since = Timestamp::default().plus(Duration::from_secs(62 * 60));
+        assert_eq!(
+            memory,
+            Some(SlowMode {
+                under: true,
+                since,
+                together: false
+            })
+        );
+    }
+}

@@ -89,13 +89,32 @@ fn fall(new_samples: Duration) -> f64 {
 
 /// Milliseconds rounded up to a tenth, within `min` and `max`.
 pub(crate) fn bounded_ms(rules: &Rules, seconds: f64) -> f64 {
-    let ms = |limit: Duration| limit.as_secs_f64() * 1e3;
     rounded_up(seconds * 1e3)
-        .max(ms(rules.delay.min))
-        .min(ms(rules.delay.max))
+        .max(milliseconds(rules.delay.min))
+        .min(milliseconds(rules.delay.max))
+}
+
+/// In one division, so that 3.837 s are 3837 ms and not the number before it, which is read back as yet another one.
+fn milliseconds(limit: Duration) -> f64 {
+    limit.as_nanos() as f64 / 1e6
 }
 
 /// Rounded up to a tenth; a rounding error above a tenth is none.
 pub(crate) fn rounded_up(ms: f64) -> f64 {
     ((ms * 10.0 - 1e-6).ceil() / 10.0).max(0.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::milliseconds;
+
+    #[test]
+    fn a_limit_in_milliseconds_is_a_whole_number_of_them() {
+        for limit in 1..=20_000_u32 {
+            let ms = milliseconds(Duration::from_millis(u64::from(limit)));
+            assert!(ms.total_cmp(&f64::from(limit)).is_eq(), "{limit} ms are {ms}");
+        }
+    }
 }

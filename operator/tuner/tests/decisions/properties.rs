@@ -28,7 +28,7 @@ proptest! {
     fn the_delay_is_between_min_and_max_and_the_budget_within_its_cap(rules in some_rules(), steps in steps()) {
         walk(&rules, &steps, |decided| {
             if let Some(hedging) = decided.decision.orders.hedging {
-                let ms = |limit: Duration| limit.as_secs_f64() * 1e3;
+                let ms = |limit: Duration| limit.as_nanos() as f64 / 1e6;
                 prop_assert!(hedging.delay_ms >= ms(rules.delay.min) && hedging.delay_ms <= ms(rules.delay.max));
                 prop_assert!(hedging.percent > 0.0 && hedging.percent <= rules.budget.percent);
                 prop_assert!(hedging.min_per_second <= rules.budget.min_per_second);
@@ -148,6 +148,7 @@ proptest! {
         walk(&rules, &steps, |decided| {
             let (Some(before), Some(now)) = (decided.before, decided.decision.orders.hedging) else { return Ok(()) };
             let Some(Counts { windows: Ok(counts), .. }) = &decided.readings.counts else { return Ok(()) };
+            if counts.iter().any(|counts| counts.calls > 1e12) { return Ok(()) }
             // The same rates over a window too long to be a measurement.
             let mut unmeasured = decided.readings.clone();
             let rates = counts.iter().map(|counts| {
