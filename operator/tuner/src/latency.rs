@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::binomial::unlikely;
-use crate::delay::{self, Evidence, Target, aim, calls_to_leave, line_above, proved_by_share, target};
+use crate::delay::{self, Asked, Evidence, Target, aim, line_above, proved_by_share, target};
 use crate::history::Coverage;
 use crate::memory::Memory;
 use crate::survival::Survival;
@@ -177,10 +177,11 @@ pub(crate) fn read(
         since_then,
         slow_together: slow_together(&attempt, calls),
     };
-    let aim = aim(rules, &evidence, &mut memory.slow_mode, now);
+    let asked = Asked::by(rules);
+    let aim = aim(&asked, &evidence, &mut memory.slow_mode, now);
     if let Some(governed) = governed_by_slow_mode(memory, now) {
         // What tells that it is gone may need more calls than the delay does.
-        let enough = |&&(_, calls): &&(Duration, f64)| calls >= calls_to_leave(rules);
+        let enough = |&&(_, calls): &&(Duration, f64)| calls >= asked.calls_to_leave();
         let filled = counts.iter().find(enough).map(|&(window, _)| window);
         let more = |rung: &&Duration| **rung <= governed && filled.is_none_or(|filled| **rung <= filled);
         let rungs = ladder.iter().filter(more).count().max(sight.wanted.len());

@@ -24,6 +24,37 @@ const CHANGED_AFTER: Duration = Duration::from_secs(600);
 /// ... and goes back under a slow mode that was no one replica's, but all of theirs, only after this.
 const TRIED_AGAIN_AFTER: Duration = Duration::from_secs(3600);
 
+/// What a policy asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    /// The quantile.
+    quantile: f64,
+    /// Hedges per call, in full.
+    budget: f64,
+    /// Whether the delay goes under slow modes.
+    follows: bool,
+}
+
+impl Asked {
+    pub(crate) fn by(rules: &Rules) -> Self {
+        Self {
+            quantile: rules.delay.quantile,
+            budget: rules.budget.percent / 100.0,
+            follows: rules.delay.plateau == Plateau::Follow && rules.fault().is_none(),
+        }
+    }
+
+    /// A slow mode holds more than this share of the calls: the percentile's, and half of the budget.
+    fn slow_share(&self) -> f64 {
+        (1.0 - self.quantile).max(self.budget / 2.0)
+    }
+
+    /// The calls in a window that can tell that a slow mode is gone: 20 of those that it would make slow though hedged.
+    pub(crate) fn calls_to_leave(&self) -> f64 {
+        20.0 / (self.slow_share() * Aim::under_slow_mode(self).share)
+    }
+}
+
 /// The share of the calls that shall pass the delay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Aim {
@@ -41,10 +72,10 @@ pub(crate) struct Aim {
 
 impl Aim {
     /// The percentile.
-    fn percentile(rules: &Rules) -> Self {
-        let share = 1.0 - rules.delay.quantile;
+    fn percentile(asked: &Asked) -> Self {
+        let share = 1.0 - asked.quantile;
         Self {
-            quantile: rules.delay.quantile,
+            quantile: asked.quantile,
             share,
             least: share / BAND_BELOW,
             most: share * BAND_ABOVE,
@@ -53,14 +84,14 @@ impl Aim {
     }
 
     /// Under a slow mode: as much as the budget bears for good.
-    fn under_slow_mode(rules: &Rules) -> Self {
-        let share = OF_BUDGET * rules.budget.percent / 100.0;
+    fn under_slow_mode(asked: &Asked) -> Self {
+        let share = OF_BUDGET * asked.budget;
         Self {
             quantile: 1.0 - share,
             share,
             most: share * BAND_ABOVE,
             under_slow_mode: true,
-            ..Self::percentile(rules)
+            ..Self::percentile(asked)
         }
     }
 }
@@ -111,27 +142,26 @@ pub(crate) struct Seen<'a> {
 /// larger one a percentile of three times `d_b` would only say that `d_b` asks for far more hedges (a lognormal of sigma 1
 /// has its p95 at four times its p60, where a budget of 50 % would have it).
 pub(crate) fn aim(
-    rules: &Rules,
+    asked: &Asked,
     evidence: &Evidence<'_>,
     memory: &mut Option<SlowMode>,
     now: Timestamp,
 ) -> Aim {
-    let below = Aim::under_slow_mode(rules);
-    let usable = rules.delay.plateau == Plateau::Follow && rules.fault().is_none();
+    let below = Aim::under_slow_mode(asked);
     let under = memory.is_some_and(|mode| mode.under);
     let patience = match *memory {
         Some(mode) if mode.together => TRIED_AGAIN_AFTER,
         _ => CHANGED_AFTER,
     };
     let may_change = memory.is_none_or(|mode| now.since(mode.since) >= patience);
-    let becomes = if !usable || evidence.slow_together {
+    let becomes = if !asked.follows || evidence.slow_together {
         false
     } else if !may_change {
         under
     } else if under {
-        !evidence.left(rules, &below)
+        !evidence.left(asked, &below)
     } else {
-        evidence.entered(rules, &below)
+        evidence.entered(asked, &below)
     };
     if becomes != under {
         *memory = Some(SlowMode {
@@ -140,17 +170,17 @@ pub(crate) fn aim(
             together: under && evidence.slow_together,
         });
     }
-    if becomes { below } else { Aim::percentile(rules) }
+    if becomes { below } else { Aim::percentile(asked) }
 }
 
 impl Evidence<'_> {
     /// Whether a slow mode begins well above the delay that the budget bears: as observed, and not as inferred of the calls
     /// that hedging cut short. Clients that do not hedge as they are told make these look longer than they are.
-    fn entered(&self, rules: &Rules, below: &Aim) -> bool {
+    fn entered(&self, asked: &Asked, below: &Aim) -> bool {
         let Some(delay) = self.attempt.quantile(below.quantile).estimate() else {
             return false;
         };
-        let slow = self.calls.quantile(1.0 - slow_share(rules)).at_least();
+        let slow = self.calls.quantile(1.0 - asked.slow_share()).at_least();
         delay > 0.0 && slow >= ENTERED_FROM * delay
     }
 
@@ -159,7 +189,7 @@ impl Evidence<'_> {
     /// Hedging hides what lies beyond the delay: of the calls that an attempt of a slow mode would have made slow, only those
     /// are left whose hedge was slow too, one in twelve. So few calls swing, and the delay would swing with them; a delay
     /// under a slow mode that is gone costs no more than the share that it aims at.
-    fn left(&self, rules: &Rules, below: &Aim) -> bool {
+    fn left(&self, asked: &Asked, below: &Aim) -> bool {
         let Seen {
             calls,
             attempt,
@@ -172,13 +202,8 @@ impl Evidence<'_> {
             Some(after) if after > 0.0 => attempt.at_most(after).max(f64::MIN_POSITIVE),
             _ => 1.0,
         };
-        at_most(slow) / calls.calls() / hidden < slow_share(rules)
+        at_most(slow) / calls.calls() / hidden < asked.slow_share()
     }
-}
-
-/// The calls in a window that can tell that a slow mode is gone: 20 of those that it would make slow though hedged.
-pub(crate) fn calls_to_leave(rules: &Rules) -> f64 {
-    20.0 / (slow_share(rules) * Aim::under_slow_mode(rules).share)
 }
 
 /// What a count that varies as counts do is at most, by three standard deviations.
@@ -186,62 +211,13 @@ fn at_most(count: f64) -> f64 {
     count + 3.0 * (count + 1.0).sqrt() + 1.0
 }
 
-/// A slow mode holds more than this share of the calls: the percentile's, and half of the budget.
-fn slow_share(rules: &Rules) -> f64 {
-    (1.0 - rules.delay.quantile).max(rules.budget.percent / 200.0)
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use super::{Evidence, Seen, SlowMode, aim};
+    use super::{Asked, Evidence, Seen, SlowMode, aim};
     use crate::survival::Survival;
-    use crate::{
-        Budget, Delay, Histogram, Measures, Mode, NoBenefit, Plateau, Rules, SwitchRules, Timestamp, Windows,
-    };
-
-    /// Percentile 95, budget 10 %.
-    fn rules() -> Rules {
-        let long = Duration::from_secs(3600);
-        Rules {
-            mode: Mode::Enforce,
-            measure: String::new(),
-            measures: Measures::default(),
-            counted: false,
-            no_benefit: NoBenefit::default(),
-            deadline: None,
-            fan_out: None,
-            delay: Delay {
-                quantile: 0.95,
-                min: Duration::from_millis(1),
-                max: long,
-                add: Duration::ZERO,
-                plateau: Plateau::Follow,
-            },
-            budget: Budget {
-                percent: 10.0,
-                limited_by_source: false,
-                max_attempts: 2,
-                max_concurrent: 100,
-                min_per_second: 0.0,
-            },
-            windows: Windows {
-                window: long,
-                max_window: long,
-                min_samples: 400,
-                low_confidence: false,
-            },
-            switch: SwitchRules {
-                signals: Vec::new(),
-                max_unknown: long,
-                cooldown: long,
-                ramp_step: long,
-            },
-            max_staleness: long,
-            propagation: Duration::from_secs(90),
-        }
-    }
+    use crate::{Histogram, Timestamp};
 
     #[test]
     fn replicas_that_are_slow_together_make_no_slow_mode_to_go_under() {
@@ -252,6 +228,11 @@ mod tests {
             0.0,
             None,
         );
+        let asked = Asked {
+            quantile: 0.95,
+            budget: 0.1,
+            follows: true,
+        };
         let mut memory = None;
         let mut under_at = |minutes: u64, slow_together: bool| {
             let evidence = Evidence {
@@ -265,7 +246,7 @@ mod tests {
                 slow_together,
             };
             let now = Timestamp::default().plus(Duration::from_secs(60 * minutes));
-            aim(&rules(), &evidence, &mut memory, now).under_slow_mode
+            aim(&asked, &evidence, &mut memory, now).under_slow_mode
         };
         assert!(!under_at(0, true));
         assert!(under_at(1, false));

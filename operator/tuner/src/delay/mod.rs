@@ -5,7 +5,7 @@ mod lines;
 mod placing;
 mod target;
 
-pub(crate) use aim::{Aim, Evidence, Seen, SlowMode, aim, calls_to_leave};
+pub(crate) use aim::{Aim, Asked, Evidence, Seen, SlowMode, aim};
 pub(crate) use lines::{Latch, line_above, line_proved};
 pub(crate) use placing::{Placed, bounded_ms, place, rounded_up};
 pub(crate) use target::{Bracket, Target, proved_by_share, target};
