@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::closed_loop::Measurement;
+use crate::counted::Measurement;
 
 /// Not less than this part of the budget is published.
 const LEAST: f64 = 0.25;
@@ -74,7 +74,7 @@ impl From<BackOff> for f64 {
 #[cfg(test)]
 mod tests {
     use super::BackOff;
-    use crate::closed_loop::Measurement;
+    use crate::counted::Measurement;
 
     fn measured(hedges: f64) -> Measurement {
         Measurement {

@@ -4,27 +4,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::counted::{Counted, Measurement};
 use crate::delay::{Aim, Bracket, Placed, Target, bounded_ms, place};
-use crate::memory::Memory;
 use crate::survival::Survival;
-use crate::{Counts, LimitedBy, Rules, Timestamp, WindowCounts};
+use crate::{LimitedBy, Rules};
 
-/// A measurement holds at least this many calls, divided by the percentile's share: 800 for the p95.
-const CALLS: f64 = 40.0;
-/// The windows that the counters are read over. Few, so that many targets share a query.
-const LADDER: [Duration; 7] = [
-    Duration::from_secs(60),
-    Duration::from_secs(120),
-    Duration::from_secs(300),
-    Duration::from_secs(600),
-    Duration::from_secs(1200),
-    Duration::from_secs(1800),
-    LONGEST,
-];
-const LONGEST: Duration = Duration::from_secs(3600);
-/// One that found the share right ends, and the next begins, with so many, divided likewise: the margin is then four
-/// standard deviations.
-const CALLS_TO_END: f64 = 256.0;
 /// A share that is off by less than this factor, as a logarithm, is right ...
 const MARGIN: f64 = 0.25;
 /// ... under a slow mode, where it hardly depends on the delay, one that is too small by less than this ...
@@ -46,17 +30,6 @@ const UNSEEN: f64 = 1.0 / 2.5;
 /// Hedges from this part of the budget on: it may bind, and hide how many calls would be hedged.
 const BINDS: f64 = 0.8;
 
-/// What clients counted over calls that the document in force governed, and that no finished measurement has seen before.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Measurement {
-    /// Calls, above zero.
-    pub(crate) calls: f64,
-    /// Hedges sent.
-    pub(crate) hedges: f64,
-    /// Hedges kept back.
-    pub(crate) blocked: Option<f64>,
-}
-
 /// The last measurement that moved the delay.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -67,79 +40,6 @@ pub(crate) struct Stepped {
     share: f64,
     /// How steep that share has been found to be against the delay, as logarithms.
     steepness: f64,
-}
-
-/// What the counters say.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Counted {
-    /// Nothing, for so long that they are no help, or nothing that could be.
-    Unknown,
-    /// They are known, and that calls are too few for them to say anything.
-    Quiet,
-    /// They are, or were a moment ago, known; nothing new is to be learned from them yet.
-    Known,
-    /// A new measurement.
-    Measured(Measurement),
-}
-
-/// Reads the counters at `now`; notes in `memory` what has been measured, and since when they are unknown.
-///
-/// `(hedges + blocked) / calls` is the share of calls that passed the delay, whatever buckets say. It is measured on calls
-/// that began when clients had followed the last document, so that what a step does is seen before the next one: stepping
-/// every 30 s on a window of 10 min swings the delay by a factor of five. One that does not move anything goes on, so that it
-/// grows sure, until it has calls enough; none is used twice for a step, as each step is a document.
-pub(crate) fn read(rules: &Rules, counts: Option<&Counts>, memory: &mut Memory, now: Timestamp) -> Counted {
-    let Some((at, windows)) = counts.and_then(|counts| usable(rules, counts, now)) else {
-        let since = *memory.counts_unknown.get_or_insert(now);
-        return if now.since(since) >= rules.max_staleness {
-            Counted::Unknown
-        } else {
-            Counted::Known
-        };
-    };
-    memory.counts_unknown = None;
-    let enough = CALLS / (1.0 - rules.delay.quantile);
-    let free_from = free_from(rules, memory);
-    let measured = windows
-        .iter()
-        .filter(|counts| counts.window <= LONGEST && at.minus(counts.window) >= free_from)
-        .filter(|counts| counts.calls > 0.0 && counts.calls >= enough)
-        .max_by_key(|counts| counts.window);
-    if let Some(counts) = measured.filter(|_| memory.lets_hedge()) {
-        if counts.calls >= CALLS_TO_END / (1.0 - rules.delay.quantile) {
-            memory.measured = at;
-        }
-        return Counted::Measured(Measurement {
-            calls: counts.calls,
-            hedges: counts.hedges,
-            blocked: counts.blocked,
-        });
-    }
-    let busiest = |counts: &WindowCounts| counts.calls / counts.window.as_secs_f64().max(1.0);
-    let rate = windows.iter().map(busiest).fold(0.0, f64::max);
-    if rate * LONGEST.as_secs_f64() < enough {
-        Counted::Quiet
-    } else {
-        Counted::Known
-    }
-}
-
-/// The windows to read the counters over next, narrowest first: the longest that a measurement can use, and the one that
-/// latency is read over.
-pub(crate) fn wanted(rules: &Rules, memory: &Memory, now: Timestamp) -> Vec<Duration> {
-    let free_from = free_from(rules, memory);
-    let free = LADDER
-        .iter()
-        .rev()
-        .copied()
-        .find(|&window| now.minus(window) >= free_from);
-    let latency = memory
-        .window_ms
-        .map_or(rules.windows.window, Duration::from_millis);
-    let mut wanted: Vec<_> = free.into_iter().chain([latency]).collect();
-    wanted.sort_unstable();
-    wanted.dedup();
-    wanted
 }
 
 /// A delay in force that counters guide.
@@ -286,21 +186,4 @@ impl Stepped {
             .iter()
             .all(|number| number.is_finite() && *number > 0.0)
     }
-}
-
-/// From when on calls show what the document in force does, and have not been measured.
-fn free_from(rules: &Rules, memory: &Memory) -> Timestamp {
-    memory.published.plus(rules.propagation).max(memory.measured)
-}
-
-/// The windows of a reading that says something, and when it was taken.
-fn usable<'a>(rules: &Rules, counts: &'a Counts, now: Timestamp) -> Option<(Timestamp, &'a [WindowCounts])> {
-    let at = counts.at.min(now);
-    let windows = counts.windows.as_ref().ok()?;
-    let number = |number: f64| number.is_finite() && number >= 0.0;
-    let sound = |counts: &WindowCounts| {
-        number(counts.calls) && number(counts.hedges) && counts.blocked.is_none_or(number)
-    };
-    let usable = now.since(at) <= rules.max_staleness && !windows.is_empty() && windows.iter().all(sound);
-    usable.then_some((at, windows.as_slice()))
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::closed_loop::{self, Counted};
+use crate::closed_loop::Guided;
+use crate::counted::{self, Counted};
 use crate::delay::{Placed, place, rounded_up};
 use crate::effect::effect;
 use crate::fitness::{note_latency, unfit};
@@ -87,9 +88,7 @@ fn run(
     (memory.phase, memory.doublings) = (Some(phase), doublings);
 
     let estimate = sight.finding.as_ref().ok();
-    let counted = rules
-        .counted
-        .then(|| closed_loop::read(rules, readings.counts.as_ref(), &mut memory, now));
+    let counted = counted::read(rules, readings.counts.as_ref(), &mut memory, now);
     let at_full_budget = matches!((before, phase), (Phase::Full { .. }, Phase::Full { .. }));
     let all_is_well = at_full_budget && inputs.all_known() && rules.mode == Mode::Enforce;
     if let (Some(Counted::Measured(measured)), Some(told)) = (counted, in_force(&memory))
@@ -155,10 +154,7 @@ fn run(
         low_confidence: sight.low_confidence,
         latency: sight.view,
         diagnoses: Vec::new(),
-        counts_wanted: match rules.counted {
-            true => closed_loop::wanted(rules, &memory, now),
-            false => Vec::new(),
-        },
+        counts_wanted: counted::wanted(rules, &memory, now),
         windows_wanted: sight.wanted,
         wants_wider: sight.wants_wider,
         orders,
@@ -279,7 +275,7 @@ fn placed(rules: &Rules, estimate: &Estimate, memory: &Memory, moment: Moment) -
     let told = in_force(memory);
     let in_force_ms = told.map(|told| told.delay_ms);
     match (moment.counted, told) {
-        (Some(counted), Some(told)) => closed_loop::Guided {
+        (Some(counted), Some(told)) => Guided {
             rules,
             attempt,
             target,

@@ -9,6 +9,7 @@
 mod binomial;
 mod budget;
 mod closed_loop;
+mod counted;
 mod decide;
 mod decision;
 mod delay;

@@ -86,6 +86,14 @@ fn clients_that_may_always_send_some_are_not_judged_by_a_share() {
 }
 
 #[test]
+fn a_policy_without_counters_publishes_all_of_its_budget() {
+    let mut target = Target::tuned(counting(rules()));
+    assert_eq!(percent(&spent(&mut target, 2000.0)), 5.0);
+    target.rules.counted = false;
+    assert_eq!(percent(&target.after(30)), 10.0);
+}
+
+#[test]
 fn a_stored_part_that_cannot_be_never_raises_the_budget() {
     let percent_with = |stored: &str| {
         let mut target = Target::tuned(counting(rules()));
