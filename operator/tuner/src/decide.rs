@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::delay::{place, rounded_up};
+use crate::closed_loop::Guided;
+use crate::counted::{self, Counted};
+use crate::delay::{Placed, place, rounded_up};
 use crate::effect::effect;
 use crate::fitness::{note_latency, unfit};
 use crate::latency::{self, Estimate};
@@ -78,7 +80,24 @@ fn run(
     (memory.phase, memory.doublings) = (Some(phase), doublings);
 
     let estimate = sight.finding.as_ref().ok();
-    let hedging = hedging(rules, estimate, &memory, phase, before.share() < phase.share());
+    let counted = counted::read(rules, readings.counts.as_ref(), &mut memory, now);
+    let at_full_budget = matches!((before, phase), (Phase::Full { .. }, Phase::Full { .. }));
+    let all_is_well = at_full_budget && inputs.all_known() && rules.mode == Mode::Enforce;
+    if let (Some(Counted::Measured(measured)), Some(told)) = (counted, in_force(&memory))
+        // `minPerSecond` allows hedges that no share bounds.
+        && told.min_per_second <= 0.0
+    {
+        memory.back_off = memory
+            .back_off
+            .after(&measured, told.percent / 100.0, all_is_well);
+    }
+    let moment = Moment {
+        phase,
+        rewritten: before.share() < phase.share(),
+        counted,
+        all_is_well,
+    };
+    let hedging = hedging(rules, estimate, &memory, moment);
     let reason = reason(rules.mode, blocker, phase, estimate.is_some());
     let orders = match hedging {
         Some((hedging, _)) if rules.mode == Mode::Enforce => Orders {
@@ -98,7 +117,7 @@ fn run(
             reason,
         },
     };
-    note_orders(rules, &orders, estimate, &mut memory, now);
+    note_orders(rules, &orders, estimate, counted, &mut memory, now);
 
     let until = phase.until(memory.doublings, &rules.switch, rules.propagation);
     let waits = blocker.is_some() || inputs.not_back || !inputs.signals_known || !inputs.latency_known;
@@ -115,7 +134,8 @@ fn run(
         message: told.message(reason),
         reason,
         recommended_ms: estimate
-            .map(|estimate| estimate.target.recommended * 1e3)
+            .and_then(|estimate| estimate.target.percentile.estimate())
+            .map(|seconds| seconds * 1e3)
             .filter(|ms| ms.is_finite()),
         limited_by: hedging
             .and_then(|(_, limited_by)| limited_by)
@@ -126,7 +146,7 @@ fn run(
         low_confidence: sight.low_confidence,
         latency: sight.view,
         diagnoses: Vec::new(),
-        counts_wanted: Vec::new(),
+        counts_wanted: counted::wanted(rules, &memory, now),
         windows_wanted: sight.wanted,
         wants_wider: sight.wants_wider,
         orders,
@@ -188,22 +208,34 @@ fn reason(mode: Mode, blocker: Option<Reason>, phase: Phase, latency_known: bool
     }
 }
 
+/// What the delay and the budget follow beside latency.
+#[derive(Clone, Copy)]
+struct Moment {
+    /// Off, ramping or at full budget.
+    phase: Phase,
+    /// The document is rewritten anyway, as the budget ramps up.
+    rewritten: bool,
+    /// What the counters say; `None` when the policy names none.
+    counted: Option<Counted>,
+    /// At full budget with every reading known, and clients follow: the counters may shorten a delay and give back budget.
+    all_is_well: bool,
+}
+
 /// How clients hedge now, and what keeps the delay from the percentile; `None` when off.
 fn hedging(
     rules: &Rules,
     estimate: Option<&Estimate>,
     memory: &Memory,
-    phase: Phase,
-    rewritten: bool,
+    moment: Moment,
 ) -> Option<(Hedging, Option<LimitedBy>)> {
-    if !phase.is_on() {
+    if !moment.phase.is_on() {
         return None;
     }
     // In `Observe` nothing is ramped, and what is shown is what hedging would cost and do in full.
     let share = if rules.mode == Mode::Observe {
         1.0
     } else {
-        phase.share()
+        moment.phase.share() * memory.back_off.part()
     };
     let percent = short(rules.budget.percent * share);
     let min_per_second = short(rules.budget.min_per_second * share);
@@ -220,17 +252,8 @@ fn hedging(
             )
         });
     };
-    let new_samples = Duration::from_millis(memory.samples.covered_ms);
-    let in_force_ms = in_force.map(|hedging| hedging.delay_ms);
-    let placed = place(
-        rules,
-        &estimate.attempt,
-        &estimate.target,
-        in_force_ms,
-        new_samples,
-        rewritten,
-    );
-    let p50_ms = rounded_up(estimate.p50 * 1e3);
+    let placed = placed(rules, estimate, memory, moment);
+    let p50_ms = rounded_up(estimate.observed.p50 * 1e3);
     let min_remaining_ms = match in_force {
         // It follows the delay, and otherwise only a median that is another one: a document is not rewritten for noise.
         Some(held) if held.delay_ms.total_cmp(&placed.delay_ms).is_eq() => {
@@ -248,6 +271,28 @@ fn hedging(
     Some((hedging, placed.limited_by))
 }
 
+/// Where the delay goes: by the counters where a delay is in force that they have measured, else by the buckets.
+fn placed(rules: &Rules, estimate: &Estimate, memory: &Memory, moment: Moment) -> Placed {
+    let (attempt, target) = (&estimate.observed.attempt, &estimate.target);
+    let new_samples = Duration::from_millis(memory.samples.covered_ms);
+    let told = in_force(memory);
+    let in_force_ms = told.map(|told| told.delay_ms);
+    match (moment.counted, told) {
+        (Some(counted), Some(told)) => Guided {
+            rules,
+            attempt,
+            target,
+            in_force_ms: told.delay_ms,
+            new_samples,
+            allowed: told.percent / 100.0,
+            may_shorten: moment.all_is_well && memory.back_off.is_none(),
+            stepped: memory.stepped,
+        }
+        .placed(counted),
+        _ => place(rules, attempt, target, in_force_ms, new_samples, moment.rewritten),
+    }
+}
+
 /// With the eight decimals that a quarter of a policy's number can need: more would not outlive being written and read.
 fn short(number: f64) -> f64 {
     (number * 1e8).round() / 1e8
@@ -258,12 +303,19 @@ fn note_orders(
     rules: &Rules,
     orders: &Orders,
     estimate: Option<&Estimate>,
+    counted: Option<Counted>,
     memory: &mut Memory,
     now: Timestamp,
 ) {
     let delay = |hedging: Option<Hedging>| hedging.map(|hedging| hedging.delay_ms.to_bits());
-    if estimate.is_some() && delay(orders.hedging) != delay(in_force(memory)) {
+    let before = in_force(memory);
+    if let Some(estimate) = estimate.filter(|_| delay(orders.hedging) != delay(before)) {
         memory.samples.covered_ms = 0;
+        if let (Some(before), Some(_), Some(Counted::Measured(measured))) = (before, orders.hedging, counted)
+        {
+            let aim = &estimate.target.aim;
+            memory.stepped = Some(measured.stepped(memory.stepped, before.delay_ms, aim));
+        }
     }
     let limits = Limits::told(rules, orders);
     // A memory without limits is one of an earlier version, which is no change of what clients are told.
@@ -271,6 +323,7 @@ fn note_orders(
     if memory.orders.as_ref() != Some(orders) || !same_limits {
         memory.revision = memory.revision.saturating_add(1);
         memory.orders = Some(orders.clone());
+        memory.published = now;
     }
     memory.limits = Some(limits);
     let longest = rules

@@ -2,6 +2,7 @@
 
 use crate::history::Coverage;
 use crate::latency::Estimate;
+use crate::observation::hedging_in;
 use crate::{Effect, Hedging, Rules};
 
 /// What `hedging` does, or would do; its share is told as 0 when there is none.
@@ -16,7 +17,7 @@ pub(crate) fn effect(rules: &Rules, estimate: Option<&Estimate>, hedging: Option
         ..Effect::default()
     };
     let Some(estimate) = estimate else { return effect };
-    let (calls, attempt) = (&estimate.calls, &estimate.attempt);
+    let (calls, attempt) = (&estimate.observed.calls, &estimate.observed.attempt);
     let asked = hedging.and_then(|hedging| Some((hedging, attempt.at(hedging.delay_ms / 1e3)?)));
     effect.hedge_share = effect
         .hedge_share
@@ -29,7 +30,7 @@ pub(crate) fn effect(rules: &Rules, estimate: Option<&Estimate>, hedging: Option
         return effect;
     };
     let per_query = |miss: f64| query_miss_share(miss, rules.fan_out);
-    match &estimate.coverage {
+    match hedging_in(rules, &estimate.observed.coverage) {
         Coverage::Unhedged => {
             effect.miss_share_unhedged = Some(per_query(missed));
             effect.miss_share_hedged = asked.and_then(|(hedging, past_delay)| {

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::binomial::unlikely;
-use crate::delay::{Target, line_above, proved_by_share, target};
+use crate::delay::{self, Aim, Asked, Evidence, SlowMode, Target, aim, line_above, proved_by_share, target};
 use crate::history::Coverage;
 use crate::memory::Memory;
 use crate::observation::{censoring_unseen, counted, hedging_in, least_while_unseen, may_miss_the_cut_short};
@@ -27,77 +27,96 @@ pub(crate) struct Seen<'a> {
     pub(crate) calls: Option<Rc<Survival>>,
 }
 
+/// What the calls of one window say of single attempts.
+#[derive(Clone, Debug)]
+pub(crate) struct Observed {
+    /// When the newest sample was taken.
+    pub(crate) at: Timestamp,
+    /// The window, which ends then.
+    pub(crate) window: Duration,
+    /// The calls as observed.
+    pub(crate) calls: Rc<Survival>,
+    /// One attempt.
+    pub(crate) attempt: Rc<Survival>,
+    /// How calls were hedged in the window, whether or not the observations show it.
+    pub(crate) coverage: Coverage,
+    /// The smallest delay, in seconds, that what is observed was hedged at; `None` where observations are not hedged.
+    pub(crate) hedged_from: Option<f64>,
+    /// The attempt's median in seconds.
+    pub(crate) p50: f64,
+}
+
 /// What a reading is seen against.
 pub(crate) struct Look<'a> {
     pub(crate) rules: &'a Rules,
     pub(crate) memory: &'a Memory,
     pub(crate) counts: Option<&'a Counts>,
+    /// The delay that clients hedge at, in milliseconds, if they do.
+    pub(crate) in_force_ms: Option<f64>,
     pub(crate) at: Timestamp,
     pub(crate) now: Timestamp,
 }
 
 impl Look<'_> {
-    fn coverage(&self, window: Duration) -> Coverage {
-        self.memory
+    /// What the calls of a window say of single attempts.
+    pub(crate) fn observed(&self, calls: &Rc<Survival>, window: Duration) -> Observed {
+        let coverage = self
+            .memory
             .history
-            .coverage(self.at, window, self.rules.propagation)
-    }
-
-    /// One attempt, by the calls of a window, and how those were hedged.
-    pub(crate) fn attempt(&self, calls: &Rc<Survival>, window: Duration) -> (Rc<Survival>, Coverage) {
-        let counted = counted(self.counts, self.at, window);
-        let hedged_at_most = counted.and_then(|counted| counted.hedged_at_most());
-        let hedged = hedging_in(self.rules, self.coverage(window));
-        (calls.of_attempt(hedged.parts(), hedged_at_most), hedged)
+            .coverage(self.at, window, self.rules.propagation);
+        let hedged_at_most =
+            counted(self.counts, self.at, window).and_then(|counted| counted.hedged_at_most());
+        let hedged = hedging_in(self.rules, &coverage);
+        let attempt = calls.of_attempt(hedged.parts(), hedged_at_most);
+        Observed {
+            at: self.at,
+            window,
+            calls: Rc::clone(calls),
+            p50: attempt.quantile(0.5).at_least(),
+            hedged_from: hedged.smallest_delay(),
+            attempt,
+            coverage,
+        }
     }
 
     /// The delay that an estimate may not go under, where attempts cut short may be unseen.
-    pub(crate) fn least_while_unseen(&self, reading: &WindowReading, calls: &Survival) -> Option<f64> {
+    pub(crate) fn least_while_unseen(&self, reading: &WindowReading, observed: &Observed) -> Option<f64> {
         let is_counted = counted(self.counts, self.at, reading.window).is_some();
         if is_counted || !may_miss_the_cut_short(self.rules, reading) {
             return None;
         }
-        least_while_unseen(calls, &self.coverage(reading.window))
+        least_while_unseen(&observed.calls, &observed.coverage)
     }
 
-    /// The attempt's median and the delay that it asks for, by the last of the windows, which the ones before it must not
-    /// contradict.
+    /// The delay that is asked for by what was `observed` in the `chosen` of the windows, which the ones before it must not
+    /// contradict; notes a slow mode.
     pub(crate) fn found(
         &self,
         windows: &[Seen<'_>],
-        attempt: &Survival,
-        hedged: &Coverage,
-        in_force_ms: Option<f64>,
-        least: Option<f64>,
-    ) -> Result<(f64, Target), Finding> {
-        let rules = self.rules;
+        chosen: usize,
+        observed: &Observed,
+        slow_mode: &mut Option<SlowMode>,
+    ) -> Result<Target, Finding> {
+        let (rules, attempt, p50) = (self.rules, &observed.attempt, observed.p50);
         let name = || messages::percentile(rules.delay.quantile);
         let nothing = |why| Finding::Nothing { since: self.now, why };
-        let Some((chosen, narrower)) = windows.split_last() else {
+        let Some(reading) = windows.get(chosen).map(|chosen| chosen.reading) else {
             return Err(nothing(Unknown::new(
                 UnknownReason::BadResponse,
                 "no window was read",
             )));
         };
-        let counted = counted(self.counts, self.at, chosen.reading.window);
-        if let Some(why) = censoring_unseen(rules, chosen.reading, counted.as_ref()) {
+        let counted = counted(self.counts, self.at, reading.window);
+        if let Some(why) = censoring_unseen(rules, reading, counted.as_ref()) {
             return Err(nothing(why));
         }
-        let (quantile, p50) = (
-            attempt.quantile(rules.delay.quantile),
-            attempt.quantile(0.5).at_least(),
-        );
         if let Some(why) = implausible(rules, self.memory, p50) {
             return Err(nothing(why));
         }
-        let proved = in_force_ms
-            .filter(|_| rules.measures == Measures::LogicalCall)
-            .map(|delay_ms| delay_ms / 1e3)
-            .filter(|&delay| hedged.smallest_delay().is_none_or(|limit| delay <= limit))
-            .and_then(|delay| {
-                let seen = chosen.calls.as_ref()?.quantile(rules.delay.quantile);
-                proved_by_share(rules, attempt, delay, seen)
-            })
+        let aim = self.aim(windows, chosen, observed, slow_mode);
+        let quantile = attempt.quantile(aim.quantile);
+        let proved = self
+            .proved(observed, aim)
             .filter(|proved| line_above(rules, proved, p50, self.memory.latch).is_none());
         let estimate = match (proved, quantile) {
             (Some(proved), _) => proved.delay,
@@ -112,20 +131,63 @@ impl Look<'_> {
                 return Err(Finding::AtLeast { bound, p50, why });
             }
         };
-        for narrower in narrower {
+        for narrower in &windows[..chosen] {
             let window = narrower.reading.window;
-            let narrow = narrower.calls.as_ref().map(|calls| self.attempt(calls, window).0);
-            if let Some(why) = narrow.and_then(|narrow| contradiction(rules, &narrow, estimate, window)) {
+            let narrow = narrower
+                .calls
+                .as_ref()
+                .map(|calls| self.observed(calls, window).attempt);
+            if let Some(why) = narrow.and_then(|narrow| contradiction(aim.share, &narrow, estimate, window)) {
                 return Err(nothing(why));
             }
         }
-        let asked = || Some(target(rules, attempt, quantile)?.no_shorter_than(least));
-        let target = proved.or_else(asked).ok_or_else(|| {
+        let least = self.least_while_unseen(reading, observed);
+        let asked = || Some(target(rules, attempt, aim, quantile)?.no_shorter_than(least));
+        proved.or_else(asked).ok_or_else(|| {
             let estimate_ms = messages::milliseconds(estimate);
             let message = format!("{} is {estimate_ms}, which is no delay", name());
             nothing(Unknown::new(UnknownReason::OutOfRange, message))
-        })?;
-        Ok((p50, target))
+        })
+    }
+
+    /// The share of the calls that shall pass the delay. That a slow mode is gone is told by the longest window that it governed.
+    fn aim(
+        &self,
+        windows: &[Seen<'_>],
+        chosen: usize,
+        observed: &Observed,
+        slow_mode: &mut Option<SlowMode>,
+    ) -> Aim {
+        let governed = slow_mode
+            .and_then(|mode| mode.governs_for(self.now))
+            .unwrap_or_default();
+        let longest = windows.iter().rposition(|seen| seen.reading.window <= governed);
+        let wide = longest.filter(|&longest| longest > chosen).and_then(|longest| {
+            let seen = &windows[longest];
+            Some(self.observed(seen.calls.as_ref()?, seen.reading.window))
+        });
+        let since_then = wide.as_ref().unwrap_or(observed);
+        let evidence = Evidence {
+            attempt: &observed.attempt,
+            calls: &observed.calls,
+            since_then: delay::Seen {
+                calls: &since_then.calls,
+                attempt: &since_then.attempt,
+                hedged_from: since_then.hedged_from,
+            },
+            slow_together: false,
+        };
+        aim(&Asked::by(self.rules), &evidence, slow_mode, self.now)
+    }
+
+    /// The delay in force as its own target, where calls as they are hedged prove it.
+    fn proved(&self, observed: &Observed, aim: Aim) -> Option<Target> {
+        if self.rules.measures != Measures::LogicalCall {
+            return None;
+        }
+        let in_force = self.in_force_ms.map(|delay_ms| delay_ms / 1e3);
+        let (attempt, hedged_from) = (&observed.attempt, observed.hedged_from);
+        proved_by_share(self.rules, attempt, aim, in_force, hedged_from, &observed.calls)
     }
 }
 
@@ -140,10 +202,10 @@ impl Finding {
 
 /// A wider window may not contradict a narrower one: a drop of traffic in an incident would bring the time before the
 /// incident back into view, and hedging with it.
-fn contradiction(rules: &Rules, narrow: &Survival, estimate: f64, window: Duration) -> Option<Unknown> {
-    let calls = narrow.worth(rules.delay.quantile);
+fn contradiction(share: f64, narrow: &Survival, estimate: f64, window: Duration) -> Option<Unknown> {
+    let calls = narrow.worth(1.0 - share);
     let longer = calls * narrow.at_most(estimate);
-    unlikely(longer, calls, 1.0 - rules.delay.quantile).then(|| {
+    unlikely(longer, calls, share).then(|| {
         let (estimate, window) = (messages::milliseconds(estimate), messages::duration(window));
         Unknown::new(
             UnknownReason::TooFewSamples,

@@ -31,11 +31,11 @@ pub(crate) fn note_latency(
         Ok(estimate) => {
             let newest = memory.samples.newest;
             if memory.blindness.is_none() && newest > Timestamp::default() {
-                let new = u64::try_from(estimate.at.since(newest).as_millis()).unwrap_or(u64::MAX);
+                let new = u64::try_from(estimate.observed.at.since(newest).as_millis()).unwrap_or(u64::MAX);
                 memory.samples.covered_ms = memory.samples.covered_ms.saturating_add(new);
             }
-            memory.samples.newest = newest.max(estimate.at);
-            let latch = line_above(rules, &estimate.target, estimate.p50, memory.latch);
+            memory.samples.newest = newest.max(estimate.observed.at);
+            let latch = line_above(rules, &estimate.target, estimate.observed.p50, memory.latch);
             known(memory, latch)
         }
         Err(Finding::AtLeast { bound, p50, .. }) => {

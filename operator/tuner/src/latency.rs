@@ -3,9 +3,8 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::delay::Target;
-use crate::finding::{Finding, Look, Seen};
-use crate::history::Coverage;
+use crate::delay::{Asked, SlowMode, Target};
+use crate::finding::{Finding, Look, Observed, Seen};
 use crate::memory::Memory;
 use crate::observation::observed;
 use crate::survival::Survival;
@@ -32,22 +31,14 @@ pub(crate) struct Sight {
 /// A usable reading.
 #[derive(Clone, Debug)]
 pub(crate) struct Estimate {
-    /// When its newest sample was taken.
-    pub(crate) at: Timestamp,
-    /// The calls as observed.
-    pub(crate) calls: Rc<Survival>,
-    /// One attempt.
-    pub(crate) attempt: Rc<Survival>,
-    /// How much of it was hedged.
-    pub(crate) coverage: Coverage,
-    /// The attempt's median in seconds.
-    pub(crate) p50: f64,
-    /// The delay that it asks for.
+    /// What it says of one attempt.
+    pub(crate) observed: Observed,
+    /// The delay that that asks for.
     pub(crate) target: Target,
 }
 
-/// Reads the latency at `now`, with the delay that clients hedge at if they do; notes in `memory` the window in use and the
-/// measure that proved plausible.
+/// Reads the latency at `now`, with the delay that clients hedge at if they do; notes in `memory` the window in use, the
+/// measure that proved plausible and a slow mode.
 pub(crate) fn read(
     rules: &Rules,
     latency: Option<&Latency>,
@@ -123,30 +114,27 @@ pub(crate) fn read(
         rules,
         memory,
         counts,
+        in_force_ms,
         at,
         now,
     };
-    let (attempt, hedged) = look.attempt(calls, window);
-    let least = look.least_while_unseen(reading, calls);
+    let observed = look.observed(calls, window);
+    let low_confidence = doubts(rules, calls, reading, look.least_while_unseen(reading, &observed));
     let mut view = view(calls, window, at);
-    view.percentile_ms = interval(rules, &attempt);
-    let found = look.found(&seen[..=index], &attempt, &hedged, in_force_ms, least);
+    view.percentile_ms = interval(rules, &observed.attempt);
+    let mut slow_mode = memory.slow_mode;
+    let found = look.found(&seen, index, &observed, &mut slow_mode);
     view.unknown = found.as_ref().err().map(|finding| finding.why().clone());
+    memory.slow_mode = slow_mode;
     if found.is_ok() {
         memory.accepted = Some(rules.measure.clone());
     }
+    let rungs = rungs_for_slow_mode(rules, &ladder, &samples, memory.slow_mode, now).max(wanted.len());
     Sight {
-        finding: found.map(|(p50, target)| Estimate {
-            at,
-            calls: Rc::clone(calls),
-            attempt,
-            coverage: hedged,
-            p50,
-            target,
-        }),
+        wanted: ladder.iter().copied().take(rungs).collect(),
+        finding: found.map(|target| Estimate { observed, target }),
         view,
-        low_confidence: doubts(rules, calls, reading, least),
-        wanted,
+        low_confidence,
         wants_wider,
     }
 }
@@ -164,6 +152,27 @@ fn observe<'a>(rules: &Rules, windows: &'a [WindowReading]) -> (Vec<Seen<'a>>, O
         }
     }
     (seen, None)
+}
+
+/// How many windows, narrowest first, hold the calls that tell that a slow mode is gone, which may be more than the delay needs:
+/// of those that it governed.
+fn rungs_for_slow_mode(
+    rules: &Rules,
+    ladder: &[Duration],
+    samples: &[(Duration, f64)],
+    mode: Option<SlowMode>,
+    now: Timestamp,
+) -> usize {
+    let Some(governed) = mode.and_then(|mode| mode.governs_for(now)) else {
+        return 0;
+    };
+    let enough = Asked::by(rules).calls_to_leave();
+    let filled = samples
+        .iter()
+        .find(|&&(_, calls)| calls >= enough)
+        .map(|&(window, _)| window);
+    let more = |rung: &&Duration| **rung <= governed && filled.is_none_or(|filled| **rung <= filled);
+    ladder.iter().filter(more).count()
 }
 
 fn too_few(rules: &Rules, counts: &[(Duration, f64)]) -> Unknown {

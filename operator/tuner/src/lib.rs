@@ -7,7 +7,10 @@
 //! only in the safe direction.
 
 mod binomial;
+mod budget;
 mod censoring;
+mod closed_loop;
+mod counted;
 mod decide;
 mod decision;
 mod delay;

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::delay::Latch;
+use crate::budget::BackOff;
+use crate::closed_loop::Stepped;
+use crate::delay::{Latch, SlowMode};
 use crate::history::History;
 use crate::switch::Phase;
 use crate::{Orders, Rules, Timestamp};
@@ -42,6 +44,24 @@ pub struct Memory {
     /// The line that the delay is above, left only 10 % under it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) latch: Option<Latch>,
+    /// On which side of a slow mode the delay lies; `None` while there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) slow_mode: Option<SlowMode>,
+    /// The part of the budget that is published, while clients spend more than they are told.
+    #[serde(skip_serializing_if = "BackOff::is_none")]
+    pub(crate) back_off: BackOff,
+    /// When the document of the orders in force was published, at the latest.
+    #[serde(skip_serializing_if = "is_never")]
+    pub(crate) published: Timestamp,
+    /// The end of the last window of the counters that was measured: the next one begins there.
+    #[serde(skip_serializing_if = "is_never")]
+    pub(crate) measured: Timestamp,
+    /// The last measurement that moved the delay.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) stepped: Option<Stepped>,
+    /// The counters are unknown since.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) counts_unknown: Option<Timestamp>,
     /// The window in use, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) window_ms: Option<u64>,
@@ -128,14 +148,16 @@ impl Memory {
         self.states() != written.states()
     }
 
-    /// Notes that its document was written at `at`, and the one before at `before`. A step of the ramp and the wait after
-    /// switching off count from there, and not from the decision: a write may come late.
+    /// Notes that its document was written at `at`, and the one before at `before`. A step of the ramp, the wait after
+    /// switching off and the calls that show what the document does count from there, and not from the decision: a write may
+    /// come late.
     pub fn took_effect(&mut self, before: Option<Timestamp>, at: Timestamp) {
         let began_with_it = |phase: &Phase| before.is_none_or(|before| phase.since() > before);
         self.phase = match self.phase {
             Some(phase) if began_with_it(&phase) => Some(phase.not_before(at)),
             phase => phase,
         };
+        self.published = self.published.max(at);
     }
 
     /// Whether clients were told to hedge.
@@ -171,6 +193,8 @@ impl Memory {
             limits: None,
             written: Timestamp::default(),
             samples: Samples::default(),
+            published: Timestamp::default(),
+            measured: Timestamp::default(),
             signals_seen: BTreeMap::new(),
             phase: self.phase.map(Phase::without_moving_times),
             ..self.clone()
@@ -183,6 +207,13 @@ impl Memory {
         let settle = |time: &mut Timestamp| *time = (*time).min(now);
         settle(&mut memory.written);
         settle(&mut memory.samples.newest);
+        settle(&mut memory.published);
+        settle(&mut memory.measured);
+        memory.counts_unknown.iter_mut().for_each(settle);
+        memory
+            .slow_mode
+            .iter_mut()
+            .for_each(|mode| settle(&mut mode.since));
         memory.observing_since.iter_mut().for_each(settle);
         memory.signals_unknown.values_mut().for_each(settle);
         memory
@@ -194,6 +225,7 @@ impl Memory {
             blindness.since.iter_mut().for_each(settle);
             blindness.idle_since.iter_mut().for_each(settle);
         }
+        memory.stepped = memory.stepped.filter(Stepped::is_sane);
         memory.phase = memory.phase.map(|phase| phase.not_after(now));
         memory.history = memory.history.sane(now);
         if memory
@@ -211,6 +243,11 @@ impl Memory {
         }
         memory
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_never(time: &Timestamp) -> bool {
+    *time == Timestamp::default()
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

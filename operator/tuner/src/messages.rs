@@ -50,6 +50,11 @@ pub fn number(value: f64) -> String {
     }
 }
 
+/// A share as a percentage: `8 %`.
+pub(crate) fn share(share: f64) -> String {
+    format!("{} %", number(share * 100.0))
+}
+
 /// The name of a quantile: `p95`, `p99.9`.
 pub(crate) fn percentile(quantile: f64) -> String {
     format!("p{}", number(quantile * 100.0))
@@ -57,7 +62,7 @@ pub(crate) fn percentile(quantile: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{duration, milliseconds, number, percentile};
+    use super::{duration, milliseconds, number, percentile, share};
     use std::time::Duration;
 
     #[test]
@@ -68,6 +73,7 @@ mod tests {
         assert_eq!(milliseconds(0.5123), "512 ms");
         assert_eq!(milliseconds(0.0015), "1.5 ms");
         assert_eq!([number(61.0), number(0.012), number(0.0)], ["61", "0.012", "0"]);
+        assert_eq!(share(0.08), "8 %");
         assert_eq!([percentile(0.95), percentile(0.999)], ["p95", "p99.9"]);
     }
 }

@@ -49,10 +49,10 @@ const fn is_censored(measures: Measures) -> bool {
 
 /// How the observations of a window were hedged: calls as their coverage says; attempts, and requests as a server sees them,
 /// each stand for themselves.
-pub(crate) fn hedging_in(rules: &Rules, coverage: Coverage) -> Coverage {
+pub(crate) fn hedging_in<'a>(rules: &Rules, coverage: &'a Coverage) -> &'a Coverage {
     match rules.measures {
         Measures::LogicalCall => coverage,
-        Measures::Attempt { .. } | Measures::Server => Coverage::Unhedged,
+        Measures::Attempt { .. } | Measures::Server => &Coverage::Unhedged,
     }
 }
 

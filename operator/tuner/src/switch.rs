@@ -61,7 +61,7 @@ pub(crate) struct Inputs {
 
 impl Inputs {
     /// Whether every reading is known: without that nothing is raised.
-    const fn all_known(self) -> bool {
+    pub(crate) const fn all_known(self) -> bool {
         self.signals_known && self.latency_known
     }
 }

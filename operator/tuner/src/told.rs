@@ -2,7 +2,7 @@
 
 use crate::latency::Sight;
 use crate::saturation::Saturation;
-use crate::{Readings, Reason, Rules, Timestamp, messages};
+use crate::{Quantile, Readings, Reason, Rules, Timestamp, messages};
 
 /// What a message is made of.
 pub(crate) struct Told<'a> {
@@ -54,13 +54,25 @@ impl Told<'_> {
     /// `p95 512 ms of 12000 calls in 10m`, or why there is no such thing.
     fn latency(&self) -> String {
         match &self.sight.finding {
-            Ok(estimate) => format!(
-                "{} {} of {:.0} calls in {}",
-                messages::percentile(self.rules.delay.quantile),
-                messages::milliseconds(estimate.target.recommended),
-                estimate.calls.calls(),
-                messages::duration(self.sight.view.window.unwrap_or_default()),
-            ),
+            Ok(estimate) => {
+                let target = &estimate.target;
+                let percentile = match target.percentile {
+                    Quantile::Estimate { seconds, .. } => messages::milliseconds(seconds),
+                    Quantile::AtLeast(bound) => format!("at least {}", messages::milliseconds(bound)),
+                };
+                let name = messages::percentile(self.rules.delay.quantile);
+                let calls = estimate.observed.calls.calls();
+                let window = messages::duration(estimate.observed.window);
+                let slow = match target.aim.under_slow_mode {
+                    true => format!(
+                        ", in a slow mode; under it {} pass {}",
+                        messages::share(target.aim.share),
+                        messages::milliseconds(target.delay)
+                    ),
+                    false => String::new(),
+                };
+                format!("{name} {percentile} of {calls:.0} calls in {window}{slow}")
+            }
             Err(finding) => finding.why().to_string(),
         }
     }

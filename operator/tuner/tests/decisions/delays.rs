@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hedgerow_tuner::{LimitedBy, Reason};
+use hedgerow_tuner::{LimitedBy, Plateau, Reason};
 
 use crate::support::{
     Target, hedged, help_desk, histogram, many, rules, rules_without_signals, scaled_help_desk, secs,
@@ -110,6 +110,23 @@ fn back_only_ten_per_cent_under_the_line() {
 }
 
 #[test]
+fn time_to_hedge_comes_back_ten_per_cent_under_its_line_too_whatever_restarts() {
+    // The line is T - p50. 100 000 calls could have their p95 4.6 % higher.
+    let mut rules = rules_without_signals();
+    rules.delay.max = secs(10);
+    let mut target = Target::new(rules);
+    let reason = |target: &mut Target, factor| {
+        target.latency(many(&scaled_help_desk(factor)));
+        target.restart();
+        target.after(30).reason
+    };
+    assert_eq!(reason(&mut target, 1.6), Reason::NoTimeToHedge); // 0.8 s, line 0.76
+    assert_eq!(reason(&mut target, 1.5), Reason::NoTimeToHedge); // 0.75 s, line 0.775
+    assert_eq!(reason(&mut target, 1.4), Reason::NoTimeToHedge); // 0.7, at most 0.732 s, 0.9 of the line 0.711
+    assert_eq!(reason(&mut target, 1.3), Reason::Ramping); // 0.65, at most 0.68 s, 0.9 of the line 0.7245
+}
+
+#[test]
 fn few_calls_must_be_further_under_the_line() {
     // 1000 calls: 1.38 % of doubt; the p95 could be the p96.38: 0.5 + 0.5 x 1.38/3 = 0.73 s for the help-desk case.
     let mut rules = rules_without_signals();
@@ -208,7 +225,7 @@ fn a_step_of_the_ramp_corrects_a_first_delay_that_is_too_long() {
 fn a_delay_above_one_and_a_half_targets_falls_even_within_the_band() {
     // A flat tail: from 0.2 to 2 s the share falls from 6 to 4 %: all of it is within the band.
     let mut rules = rules_without_signals();
-    (rules.deadline, rules.delay.max) = (None, secs(10));
+    (rules.deadline, rules.delay.max, rules.delay.plateau) = (None, secs(10), Plateau::Ignore);
     let mut buckets = vec![(0.1, 900.0), (0.2, 940.0)];
     buckets.extend((1..=18).map(|step| (0.2 + 0.1 * f64::from(step), 940.0 + f64::from(step) * 20.0 / 18.0)));
     buckets.extend([(10.0, 1000.0), (INF, 1000.0)]);

@@ -5,10 +5,14 @@
 )]
 
 #[cfg(test)]
+mod random;
+#[cfg(test)]
 mod support;
 
 #[cfg(test)]
 mod buckets;
+#[cfg(test)]
+mod counted;
 #[cfg(test)]
 mod delays;
 #[cfg(test)]
@@ -23,5 +27,9 @@ mod observations;
 mod properties;
 #[cfg(test)]
 mod readings;
+#[cfg(test)]
+mod slow_modes;
+#[cfg(test)]
+mod spending;
 #[cfg(test)]
 mod switching;

@@ -42,8 +42,54 @@ fn memory_is_written_in_camel_case_and_compact() {
 }
 
 #[test]
+fn memory_stays_compact_when_everything_in_it_is_set() {
+    // Sixteen delays, a slow mode, counters that moved the delay, a cut budget: it shares one annotation with the others.
+    let mut target = Target::new(rules());
+    (target.rules.deadline, target.rules.counted) = (None, true);
+    for step in 0..200_u32 {
+        target.latency(scaled_help_desk(if step % 2 == 0 { 0.3 } else { 0.6 }));
+        target.pass(900);
+        target.counts(
+            600,
+            10_000.0,
+            if step % 3 == 0 { 2000.0 } else { 150.0 },
+            Some(0.0),
+        );
+        target.decide();
+    }
+    let written = serde_json::to_string(&target.memory).unwrap();
+    assert!(
+        written.contains("stepped") && written.contains("backOff"),
+        "{written}"
+    );
+    assert!(written.len() < 2000, "{} bytes: {written}", written.len());
+}
+
+#[test]
+fn a_measurement_alone_is_not_stored_and_a_step_is() {
+    let mut target = Target::tuned(rules());
+    target.rules.counted = true;
+    target.counts(600, 6000.0, 300.0, Some(0.0));
+    target.decide();
+    let written = target.memory.clone();
+    target.after(630);
+    assert!(!target.memory.must_be_stored(&written), "the share is right");
+    target.pass(630);
+    target.counts(600, 6000.0, 100.0, Some(0.0));
+    target.decide();
+    assert!(target.memory.must_be_stored(&written), "the delay is shorter");
+    let written = target.memory.clone();
+    target.no_counts(UnknownReason::Timeout);
+    target.after(30);
+    assert!(
+        target.memory.must_be_stored(&written),
+        "the counters became unknown"
+    );
+}
+
+#[test]
 fn unknown_fields_are_ignored_and_absent_ones_are_as_never_set() {
-    let memory: Memory = serde_json::from_str(r#"{"revision":7,"plateau":{"since":1},"written":3}"#).unwrap();
+    let memory: Memory = serde_json::from_str(r#"{"revision":7,"later":{"since":1},"written":3}"#).unwrap();
     assert_eq!(memory.revision, 7);
     assert_eq!(serde_json::from_str::<Memory>("{}").unwrap(), Memory::default());
 }
@@ -197,7 +243,8 @@ fn times_in_the_future_count_as_now() {
 #[test]
 fn numbers_that_cannot_be_count_as_never_set() {
     let written = r#"{"orders":{"hedging":{"delayMs":-5,"minRemainingMs":1,"percent":1e308,"minPerSecond":0},"reason":"Tuned"},
-        "phase":{"Full":{"since":1}},"history":[{"delayMs":-1,"percent":-3,"from":1}]}"#;
+        "phase":{"Full":{"since":1}},"history":[{"delayMs":-1,"percent":-3,"from":1}],
+        "stepped":{"delayMs":-4,"share":0,"steepness":-1},"backOff":-7,"slowMode":{"since":9000000000000000}}"#;
     let mut target = Target::new(rules());
     target.memory = serde_json::from_str(written).unwrap();
     let decision = target.decide();

@@ -3,332 +3,32 @@
 use std::time::Duration;
 
 use hedgerow_tuner::{
-    Alert, Counts, Decision, Hedging, Histogram, Latency, Line, Measures, Memory, Mode, Readings, Reason,
-    Rules, Signal, SignalRules, SignalValue, Stop, SwitchState, Timestamp, Unknown, UnknownReason,
-    WindowCounts, WindowReading, decide,
+    Counts, Latency, Memory, Mode, Readings, Signal, SwitchState, Timestamp, Unknown, UnknownReason, decide,
 };
 use proptest::prelude::*;
 
-use crate::support::{rules, secs};
-
-/// Numbers as they come, and as they must not.
-fn wild() -> impl Strategy<Value = f64> {
-    prop_oneof![
-        4 => 0.0..1e4_f64,
-        1 => any::<f64>(),
-        1 => prop::sample::select(vec![0.0, -0.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, f64::MIN_POSITIVE, -1.0]),
-    ]
-}
-
-fn unknowns() -> impl Strategy<Value = Unknown> {
-    prop::sample::select(UnknownReason::ALL).prop_map(|reason| Unknown::new(reason, "for a test"))
-}
-
-/// A lognormal-like shape: a scale, some spread over buckets, a count.
-fn plausible_histograms() -> impl Strategy<Value = Histogram> {
-    (
-        0.01..2.0_f64,
-        prop::collection::vec(0.0..100.0_f64, 8),
-        1.0..3.0_f64,
-    )
-        .prop_map(|(scale, calls, step)| {
-            let mut below = 0.0;
-            let mut bound = scale / 10.0;
-            let mut buckets = Vec::new();
-            for calls in calls {
-                below += calls + 1.0;
-                buckets.push((bound, below));
-                bound *= 1.0 + step / 2.0;
-            }
-            buckets.push((f64::INFINITY, below + 0.5));
-            Histogram::from_cumulative(buckets, None, None).unwrap()
-        })
-}
-
-fn wild_histograms() -> impl Strategy<Value = Result<Histogram, Unknown>> {
-    let buckets = prop::collection::vec((wild(), wild()), 0..12);
-    (buckets, prop::option::of(wild()), prop::option::of(wild())).prop_map(|(mut buckets, sum, count)| {
-        let largest = buckets.iter().map(|&(_, count)| count).fold(0.0, f64::max);
-        buckets.push((f64::INFINITY, largest));
-        Histogram::from_cumulative(buckets, sum, count)
-    })
-}
-
-fn windows(
-    histograms: impl Strategy<Value = Result<Histogram, Unknown>> + Clone + 'static,
-) -> impl Strategy<Value = Vec<WindowReading>> {
-    let window = |seconds: u64| {
-        (
-            histograms.clone(),
-            prop::option::of(histograms.clone()),
-            prop::option::of(prop_oneof![Just(0.0), 0.0..100.0_f64, wild()]),
-        )
-            .prop_map(move |(distribution, cancelled, timeouts)| WindowReading {
-                window: secs(seconds),
-                distribution,
-                cancelled: cancelled.and_then(Result::ok),
-                timeouts,
-                caveat: None,
-            })
-    };
-    (window(600), window(1200), window(2400), 1..=3_usize)
-        .prop_map(|(first, second, third, len)| [first, second, third].into_iter().take(len).collect())
-}
-
-fn signal_values() -> impl Strategy<Value = Result<SignalValue, Unknown>> {
-    prop_oneof![
-        6 => prop::collection::vec(prop_oneof![Just(3.0), Just(38.0), Just(60.0)], 1..4).prop_map(|series| Ok(SignalValue::Series(series))),
-        1 => prop::collection::vec(wild(), 0..4).prop_map(|series| Ok(SignalValue::Series(series))),
-        1 => prop::sample::select(vec![Alert::Inactive, Alert::Pending, Alert::Firing]).prop_map(|alert| Ok(SignalValue::Alert(alert))),
-        1 => unknowns().prop_map(Err),
-    ]
-}
-
-fn wild_counts() -> impl Strategy<Value = Option<WindowCounts>> {
-    let counts = (wild_durations(), wild(), wild(), prop::option::of(wild()));
-    prop::option::of(counts.prop_map(|(window, calls, hedges, blocked)| WindowCounts {
-        window,
-        calls,
-        hedges,
-        blocked,
-        wins: None,
-    }))
-}
-
-/// One step: how much later, what is read, whether a person stops it.
-#[derive(Clone, Debug)]
-struct Step {
-    later: Duration,
-    latency: Option<Result<Vec<WindowReading>, Unknown>>,
-    signal: Option<Result<SignalValue, Unknown>>,
-    stop: bool,
-}
-
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let plausible = plausible_histograms().prop_map(Ok).boxed();
-    let any_histogram =
-        prop_oneof![8 => plausible, 1 => wild_histograms(), 1 => unknowns().prop_map(Err)].boxed();
-    let latency = prop_oneof![
-        8 => windows(any_histogram).prop_map(|windows| Some(Ok(windows))),
-        1 => unknowns().prop_map(|why| Some(Err(why))),
-        1 => Just(None),
-    ];
-    let signal = prop_oneof![
-        8 => Just(Some(Ok(SignalValue::Series(vec![3.0])))),
-        4 => signal_values().prop_map(Some),
-        1 => Just(None),
-    ];
-    let step = (0..400_u64, latency, signal, prop::bool::weighted(0.03)).prop_map(
-        |(later, latency, signal, stop)| Step {
-            later: secs(later),
-            latency,
-            signal,
-            stop,
-        },
-    );
-    prop::collection::vec(step, 1..40)
-}
-
-/// Rules that a policy can have; few samples are enough, so that decisions are made.
-fn some_rules() -> impl Strategy<Value = Rules> {
-    (
-        prop::sample::select(vec![Mode::Enforce, Mode::Enforce, Mode::Enforce, Mode::Observe]),
-        prop::sample::select(vec![0.5, 0.9, 0.95, 0.99]),
-        (1..200_u64, 200..5000_u64, prop::option::of(500..8000_u64)),
-        (
-            (1..=10_000_u32).prop_map(|hundredths| f64::from(hundredths) / 100.0),
-            prop::sample::select(vec![0.0, 2.0]),
-        ),
-        (1..300_u64, 1..300_u64, any_measures()),
-    )
-        .prop_map(
-            |(
-                mode,
-                quantile,
-                (min, max, deadline),
-                (percent, min_per_second),
-                (cooldown, ramp_step, measures),
-            )| {
-                let mut rules = rules();
-                (rules.mode, rules.measures) = (mode, measures);
-                rules.delay.quantile = quantile;
-                rules.delay.min = Duration::from_millis(min);
-                rules.delay.max = Duration::from_millis(max);
-                rules.deadline = deadline.map(Duration::from_millis);
-                (rules.budget.percent, rules.budget.min_per_second) = (percent, min_per_second);
-                (rules.switch.cooldown, rules.switch.ramp_step) = (secs(cooldown), secs(ramp_step));
-                rules.windows.min_samples = 100;
-                rules
-            },
-        )
-}
-
-fn any_measures() -> impl Strategy<Value = Measures> {
-    prop::sample::select(vec![
-        Measures::LogicalCall,
-        Measures::LogicalCall,
-        Measures::Attempt { losers_run_on: false },
-        Measures::Attempt { losers_run_on: true },
-        Measures::Server,
-    ])
-}
-
-fn wild_durations() -> impl Strategy<Value = Duration> {
-    prop_oneof![
-        (0..7200_u64).prop_map(secs),
-        Just(Duration::ZERO),
-        Just(Duration::MAX),
-        any::<u64>().prop_map(Duration::from_millis)
-    ]
-}
-
-fn wild_rules() -> impl Strategy<Value = Rules> {
-    let lines = prop::collection::vec(
-        prop_oneof![
-            (wild(), wild(), prop::option::of(any::<u32>())).prop_map(|(off_above, on_below, at_least)| {
-                Line::Value {
-                    off_above,
-                    on_below,
-                    at_least,
-                }
-            }),
-            Just(Line::Alert),
-        ],
-        0..3,
-    );
-    (
-        prop::sample::select(vec![Mode::Enforce, Mode::Observe, Mode::Disabled]),
-        prop::option::of(wild_durations()),
-        prop::option::of(any::<u32>()),
-        prop_oneof![Just(0.95), wild()],
-        prop::array::uniform9(wild_durations()),
-        (
-            prop_oneof![Just(10.0), wild()],
-            prop_oneof![Just(0.0), wild()],
-            any::<u32>(),
-            any_measures(),
-        ),
-        lines,
-    )
-        .prop_map(
-            |(
-                mode,
-                deadline,
-                fan_out,
-                quantile,
-                durations,
-                (percent, min_per_second, min_samples, measures),
-                lines,
-            )| {
-                let mut rules = rules();
-                (rules.mode, rules.deadline, rules.fan_out, rules.delay.quantile) =
-                    (mode, deadline, fan_out, quantile);
-                rules.measures = measures;
-                let [
-                    min,
-                    max,
-                    add,
-                    window,
-                    max_window,
-                    max_unknown,
-                    cooldown,
-                    max_staleness,
-                    propagation,
-                ] = durations;
-                (rules.delay.min, rules.delay.max, rules.delay.add) = (min, max, add);
-                (
-                    rules.windows.window,
-                    rules.windows.max_window,
-                    rules.windows.min_samples,
-                ) = (window, max_window, min_samples);
-                (
-                    rules.switch.max_unknown,
-                    rules.switch.cooldown,
-                    rules.switch.ramp_step,
-                ) = (max_unknown, cooldown, add);
-                (rules.max_staleness, rules.propagation) = (max_staleness, propagation);
-                (rules.budget.percent, rules.budget.min_per_second) = (percent, min_per_second);
-                rules.switch.signals = lines
-                    .into_iter()
-                    .map(|line| SignalRules {
-                        name: "some".to_owned(),
-                        line,
-                    })
-                    .collect();
-                rules
-            },
-        )
-}
-
-fn readings(step: &Step, at: Timestamp) -> Readings {
-    Readings {
-        stop: step.stop.then(|| Stop {
-            reason: Reason::Stopped,
-            message: "for a test".to_owned(),
-        }),
-        counts: None,
-        latency: step.latency.clone().map(|windows| Latency { at, windows }),
-        signals: vec![step.signal.clone().map(|value| Signal {
-            at,
-            scrape_interval: Some(secs(15)),
-            value,
-        })],
-    }
-}
-
-/// One decision, with what went before it.
-struct Decided {
-    before: Option<Hedging>,
-    revision_before: u64,
-    orders_before: Option<hedgerow_tuner::Orders>,
-    readings: Readings,
-    memory_before: Memory,
-    memory: Memory,
-    decision: Decision,
-    now: Timestamp,
-}
-
-/// Decides through all steps.
-fn walk(
-    rules: &Rules,
-    steps: &[Step],
-    mut check: impl FnMut(&Decided) -> Result<(), TestCaseError>,
-) -> Result<(), TestCaseError> {
-    let mut now = Timestamp::from_millis(1_700_000_000_000);
-    let mut memory = Memory::default();
-    let mut last: Option<Decision> = None;
-    for step in steps {
-        now = now.plus(step.later);
-        let readings = readings(step, now);
-        let (decision, after) = decide(rules, &memory, &readings, now);
-        let decided = Decided {
-            before: last.as_ref().and_then(|last| last.orders.hedging),
-            revision_before: last.as_ref().map_or(0, |last| last.revision),
-            orders_before: last.as_ref().map(|last| last.orders.clone()),
-            memory_before: memory,
-            readings,
-            memory: after.clone(),
-            decision,
-            now,
-        };
-        check(&decided)?;
-        (memory, last) = (after, Some(decided.decision));
-    }
-    Ok(())
-}
+use crate::random::{
+    Decided, plausible_histograms, ramp, signal_values, some_rules, steps, walk, wild_counts, wild_durations,
+    wild_histograms, wild_rules, windows,
+};
 
 fn latency_is_unknown(decided: &Decided) -> bool {
     decided.decision.latency.unknown.is_some()
 }
 
+fn signal_is_unknown(decided: &Decided) -> bool {
+    let mut signals = decided.decision.signals.iter();
+    signals.any(|signal| signal.unknown.is_some())
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
     fn the_delay_is_between_min_and_max_and_the_budget_within_its_cap(rules in some_rules(), steps in steps()) {
         walk(&rules, &steps, |decided| {
             if let Some(hedging) = decided.decision.orders.hedging {
-                let ms = |limit: Duration| limit.as_secs_f64() * 1e3;
+                let ms = |limit: Duration| limit.as_nanos() as f64 / 1e6;
                 prop_assert!(hedging.delay_ms >= ms(rules.delay.min) && hedging.delay_ms <= ms(rules.delay.max));
                 prop_assert!(hedging.percent > 0.0 && hedging.percent <= rules.budget.percent);
                 prop_assert!(hedging.min_per_second <= rules.budget.min_per_second);
@@ -354,8 +54,7 @@ proptest! {
     #[test]
     fn unknown_and_bounds_never_make_hedging_more_aggressive(rules in some_rules(), steps in steps()) {
         walk(&rules, &steps, |decided| {
-            let unknown_signal = decided.decision.signals.iter().any(|signal| signal.unknown.is_some());
-            if !(latency_is_unknown(decided) || unknown_signal) {
+            if !(latency_is_unknown(decided) || signal_is_unknown(decided)) {
                 return Ok(());
             }
             let Some(now) = decided.decision.orders.hedging else { return Ok(()) };
@@ -392,15 +91,94 @@ proptest! {
     #[test]
     fn every_return_goes_through_the_ramp_step_by_step(rules in some_rules(), steps in steps()) {
         walk(&rules, &steps, |decided| {
-            let share = |hedging: Hedging| hedging.percent / rules.budget.percent;
-            let Some(now) = decided.decision.orders.hedging.map(share) else { return Ok(()) };
-            let allowed: &[f64] = match decided.before.map(share) {
+            if decided.decision.orders.hedging.is_none() { return Ok(()) }
+            let (before, now) = (decided.before.map(|_| ramp(decided.switch_before)), ramp(decided.decision.switch));
+            let allowed: &[f64] = match before {
                 None => &[0.25],
                 Some(before) if before < 0.3 => &[0.25, 0.5],
                 Some(before) if before < 0.6 => &[0.25, 0.5, 1.0],
                 Some(_) => &[0.25, 1.0],
             };
-            prop_assert!(allowed.iter().any(|allowed| (allowed - now).abs() < 1e-9), "{:?} to {}", decided.before, now);
+            prop_assert!(allowed.iter().any(|allowed| (allowed - now).abs() < 1e-9), "{before:?} to {now}");
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn between_a_quarter_and_all_of_the_ramped_budget_is_published(rules in some_rules(), steps in steps()) {
+        walk(&rules, &steps, |decided| {
+            let (before, now) = decided.published(&rules);
+            let Some(now) = now else { return Ok(()) };
+            // Published numbers have eight decimals.
+            let exact = 1e-7 / rules.budget.percent;
+            prop_assert!(now >= 0.25 - exact && now <= 1.0 + exact, "{now}");
+            prop_assert!(rules.counted || (now - 1.0).abs() < exact, "{now} without counters");
+            if let Some(before) = before && now > before + exact {
+                let known = !latency_is_unknown(decided) && !signal_is_unknown(decided);
+                prop_assert!(known && decided.decision.switch == SwitchState::Closed, "raised in doubt");
+                prop_assert!(now <= before + 0.1 + 1e-3 + exact, "{before} to {now}");
+            }
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn counters_that_are_unknown_shorten_nothing_and_raise_nothing(rules in some_rules(), steps in steps()) {
+        walk(&rules, &steps, |decided| {
+            let mut readings = decided.readings.clone();
+            readings.counts = readings.counts.map(|counts| Counts {
+                windows: Err(Unknown::new(UnknownReason::Timeout, "for a test")),
+                ..counts
+            });
+            let (blind, _) = decide(&rules, &decided.memory_before, &readings, decided.now);
+            // Only counted hedges tell that attempts which must have been cut short are not seen.
+            let unseen = |why: &Unknown| why.reason == UnknownReason::CensoringUnseen;
+            if decided.decision.latency.unknown.as_ref().is_some_and(unseen) {
+                return Ok(());
+            }
+            // By what hedging can have hidden at most a delay may be above its line.
+            prop_assert!(ramp(blind.switch) <= ramp(decided.decision.switch));
+            let (Some(now), ramped, Some(blind)) = (decided.decision.orders.hedging, blind.switch, blind.orders.hedging) else { return Ok(()) };
+            let least = decided.before.map_or(now.delay_ms, |before| before.delay_ms.min(now.delay_ms));
+            prop_assert!(blind.delay_ms >= least, "{} where {:?} became {}", blind.delay_ms, decided.before, now.delay_ms);
+            if let Some(before) = decided.published(&rules).0 {
+                let part = blind.percent / rules.budget.percent / ramp(ramped);
+                prop_assert!(part <= before + 1e-7 / rules.budget.percent);
+            }
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn counters_shorten_a_delay_only_where_nothing_hides_the_share(rules in some_rules(), steps in steps()) {
+        walk(&rules, &steps, |decided| {
+            let (Some(before), Some(now)) = (decided.before, decided.decision.orders.hedging) else { return Ok(()) };
+            let Some(Counts { windows: Ok(counts), .. }) = &decided.readings.counts else { return Ok(()) };
+            if counts.iter().any(|counts| counts.calls > 1e12) { return Ok(()) }
+            // The same rates over a window too long to be a measurement.
+            let mut unmeasured = decided.readings.clone();
+            let rates = counts.iter().map(|counts| {
+                let times = 7200.0 / counts.window.as_secs_f64().max(1.0);
+                hedgerow_tuner::WindowCounts { window: Duration::from_secs(7200), calls: counts.calls * times, ..*counts }
+            });
+            unmeasured.counts = Some(Counts { at: decided.now, windows: Ok(rates.collect()) });
+            let (unmeasured, _) = decide(&rules, &decided.memory_before, &unmeasured, decided.now);
+            let by_buckets = unmeasured.orders.hedging.map_or(now.delay_ms, |hedging| hedging.delay_ms);
+            if now.delay_ms >= before.delay_ms.min(by_buckets) {
+                return Ok(());
+            }
+            prop_assert!(rules.mode == Mode::Enforce && decided.decision.switch == SwitchState::Closed);
+            prop_assert!(!latency_is_unknown(decided) && !signal_is_unknown(decided));
+            prop_assert!((before.percent - rules.budget.percent).abs() < 1e-7, "not at full budget");
+            prop_assert!(now.delay_ms >= before.delay_ms * (-0.1_f64).exp());
+            let enough = 40.0 / (1.0 - rules.delay.quantile);
+            let aim = (1.0 - rules.delay.quantile).max(0.8 * rules.budget.percent / 100.0);
+            let vouches = |counts: &hedgerow_tuner::WindowCounts| {
+                counts.calls >= enough
+                    && counts.hedges / counts.calls < 0.8 * rules.budget.percent / 100.0
+                    && counts.blocked.is_some_and(|blocked| (counts.hedges + blocked) / counts.calls < aim)
+            };
+            prop_assert!(counts.iter().any(vouches), "{counts:?}");
             Ok(())
         })?;
     }
@@ -448,6 +226,7 @@ proptest! {
             let written = serde_json::to_string(&decided.memory).unwrap();
             prop_assert!(!written.contains("null"), "{}", written);
             let read: Memory = serde_json::from_str(&written).unwrap();
+            prop_assert_eq!(serde_json::to_string(&read).unwrap(), written);
             let (again, _) = decide(&rules, &read, &decided.readings, decided.now);
             prop_assert_eq!(&again.orders, &decided.decision.orders);
             prop_assert_eq!(again.revision, decided.decision.revision);
@@ -459,15 +238,15 @@ proptest! {
     fn no_input_panics_and_every_number_is_finite(
         start in any::<i64>(),
         rules in prop::collection::vec(wild_rules(), 3),
-        steps in prop::collection::vec((any::<i64>(), windows(prop_oneof![wild_histograms(), plausible_histograms().prop_map(Ok)].boxed()), prop::collection::vec(signal_values(), 0..3), wild_durations(), wild_counts()), 1..8),
+        steps in prop::collection::vec((any::<i64>(), windows(prop_oneof![wild_histograms(), plausible_histograms().prop_map(Ok)].boxed()), prop::collection::vec(signal_values(), 0..3), prop::option::of(wild_counts()), wild_durations()), 1..8),
     ) {
         let mut memory = Memory::default();
         let mut now = Timestamp::from_millis(start);
-        for (index, (at, windows, signals, scrape, counted)) in steps.into_iter().enumerate() {
+        for (index, (at, windows, signals, counts, scrape)) in steps.into_iter().enumerate() {
             let at = Timestamp::from_millis(at);
             let readings = Readings {
                 stop: None,
-                counts: counted.map(|counted| Counts { at, windows: Ok(vec![counted]) }),
+                counts: counts.map(|windows| Counts { at, windows: Ok(windows) }),
                 latency: Some(Latency { at, windows: Ok(windows) }),
                 signals: signals.into_iter().map(|value| Some(Signal { at, scrape_interval: Some(scrape), value })).collect(),
             };

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use hedgerow_tuner::{
-    Alert, Budget, Decision, Delay, Hedging, Histogram, Latency, Line, Measures, Memory, Mode, NoBenefit,
-    Plateau, Readings, Reason, Rules, Signal, SignalRules, SignalValue, Stop, SwitchRules, Timestamp,
-    Unknown, UnknownReason, WindowReading, Windows, decide,
+    Alert, Budget, Counts, Decision, Delay, Hedging, Histogram, Latency, Line, Measures, Memory, Mode,
+    NoBenefit, Plateau, Readings, Reason, Rules, Signal, SignalRules, SignalValue, Stop, SwitchRules,
+    Timestamp, Unknown, UnknownReason, WindowCounts, WindowReading, Windows, decide,
 };
 
 pub(crate) const fn secs(seconds: u64) -> Duration {
@@ -219,6 +219,28 @@ impl Target {
         self.readings.signals = values.into_iter().map(signal).collect();
     }
 
+    /// What clients counted in the last `seconds`: calls, hedges, hedges kept back.
+    pub(crate) fn counts(&mut self, seconds: u64, calls: f64, hedges: f64, blocked: Option<f64>) {
+        let windows = vec![WindowCounts {
+            window: secs(seconds),
+            calls,
+            hedges,
+            blocked,
+            wins: None,
+        }];
+        self.readings.counts = Some(Counts {
+            at: self.now,
+            windows: Ok(windows),
+        });
+    }
+
+    pub(crate) fn no_counts(&mut self, reason: UnknownReason) {
+        self.readings.counts = Some(Counts {
+            at: self.now,
+            windows: Err(unknown(reason)),
+        });
+    }
+
     pub(crate) fn stop(&mut self, stopped: bool) {
         self.readings.stop = stopped.then(|| Stop {
             reason: Reason::Stopped,
@@ -239,6 +261,9 @@ impl Target {
             if let Some(latency) = &mut self.readings.latency {
                 latency.at = self.now;
             }
+            if let Some(counts) = &mut self.readings.counts {
+                counts.at = self.now;
+            }
             for signal in self.readings.signals.iter_mut().flatten() {
                 signal.at = self.now;
             }
@@ -258,6 +283,12 @@ impl Target {
             decision = self.after(step);
         }
         decision
+    }
+
+    /// The delay in force.
+    pub(crate) fn memory_delay_ms(&self) -> f64 {
+        let memory = serde_json::to_value(&self.memory).unwrap();
+        memory["orders"]["hedging"]["delayMs"].as_f64().unwrap()
     }
 
     /// What clients are told.

@@ -5,13 +5,14 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use hedgerow_tuner::{
-    Counts, Histogram, Latency, Measures, Memory, Readings, Rules, Timestamp, Unknown, WindowCounts,
+    Counts, Histogram, Latency, Measures, Memory, Plateau, Readings, Rules, Timestamp, Unknown, WindowCounts,
     WindowReading, decide,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use crate::simulation::{DEFAULT, OTEL, Service, Shape, rules};
+use crate::service::{Service, Shape};
+use crate::simulation::{DEFAULT, OTEL, rules};
 
 /// The bounds of gRPC's default latency views (gRFC A66), in seconds.
 const A66: &[f64] = &[
@@ -242,6 +243,8 @@ fn share(seen: Seen, bounds: &[f64], attempts: &[f64], quantile: f64) -> f64 {
         // So that the percentile lies in different places of its bucket.
         let median = 0.04 * rng.random_range(1.0..2.5);
         let mut rules = rules();
+        // Where a percentile lies in a slow mode the delay would go under it.
+        rules.delay.plateau = Plateau::Ignore;
         rules.measures = seen.measures();
         rules.delay.quantile = quantile;
         rules.budget.percent = 200.0 * (1.0 - quantile);

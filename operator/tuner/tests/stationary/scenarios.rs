@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::simulation::{DEFAULT, HELP_DESK, INTERVAL, LOGNORMAL, OTEL, SLOW_MODE, Service, Simulation};
+use hedgerow_tuner::Plateau;
+
+use crate::service::{HELP_DESK, LOGNORMAL, SLOW_MODE, Service};
+use crate::simulation::{DEFAULT, INTERVAL, OTEL, Simulation};
 
 /// Every run: the changes in its worst hour and the share of calls past the delay, over four hours after warming up.
 fn stationary(
@@ -18,6 +21,7 @@ fn stationary(
             let median = service.median * 1.17_f64.powi(i32::try_from(seed % 15).unwrap());
             let mut simulation =
                 Simulation::new(Service { median, ..service }, calls_per_second, bounds, seed);
+            simulation.rules.delay.plateau = Plateau::Ignore;
             simulation.run(2 * 3600);
             simulation.count_from_here();
             simulation.run(hours);
@@ -77,18 +81,20 @@ fn latency_that_grows_is_followed_and_the_hedge_share_returns() {
 
 #[test]
 fn an_incident_with_a_drop_of_traffic_does_not_turn_hedging_on_again() {
-    let mut simulation = Simulation::new(LOGNORMAL, 5.0, OTEL, 4);
-    simulation.rules.deadline = Some(Duration::from_secs(1));
-    simulation.rules.delay.max = Duration::from_secs(1);
-    assert!(simulation.run(3600).orders.hedging.is_some());
-    // Everything 40 times slower, and one call in twenty is still made.
-    simulation.service.median *= 40.0;
-    simulation.run(600);
-    simulation.calls_per_second = 0.25;
-    simulation.count_from_here();
-    for _ in 0..3600 / INTERVAL {
-        let decision = simulation.step();
-        assert_eq!(decision.orders.hedging, None, "{decision:?}");
+    for (seed, counted) in [(4, false), (5, true), (6, true)] {
+        let mut simulation = Simulation::new(LOGNORMAL, 5.0, OTEL, seed);
+        simulation.rules.counted = counted;
+        simulation.rules.deadline = Some(Duration::from_secs(1));
+        simulation.rules.delay.max = Duration::from_secs(1);
+        assert!(simulation.run(3600).orders.hedging.is_some());
+        // Everything 40 times slower, and one call in twenty is still made.
+        simulation.service.median *= 40.0;
+        simulation.run(600);
+        simulation.calls_per_second = 0.25;
+        for _ in 0..3600 / INTERVAL {
+            let decision = simulation.step();
+            assert_eq!(decision.orders.hedging, None, "{decision:?}");
+        }
     }
 }
 

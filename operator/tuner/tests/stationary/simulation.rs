@@ -4,12 +4,15 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use hedgerow_tuner::{
-    Budget, Decision, Delay, Histogram, Latency, Measures, Memory, Mode, NoBenefit, Plateau, Readings, Rules,
-    SwitchRules, Timestamp, WindowReading, Windows, decide,
+    Budget, Counts, Decision, Delay, Histogram, Latency, Measures, Memory, Mode, NoBenefit, Plateau,
+    Readings, Rules, Signal, SignalValue, SwitchRules, Timestamp, Unknown, UnknownReason, WindowCounts,
+    WindowReading, Windows, decide,
 };
+use rand::SeedableRng;
 use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
-use rand_distr::{Distribution, Exp, LogNormal};
+use rand_distr::{Distribution, Exp};
+
+use crate::service::Service;
 
 /// Prometheus' default bounds, in seconds.
 pub(crate) const DEFAULT: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
@@ -22,105 +25,92 @@ pub(crate) const INTERVAL: u32 = 30;
 /// Seconds until clients follow a document.
 pub(crate) const PROPAGATION: f64 = 75.0;
 
-/// How long attempts take.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Service {
-    /// The median in seconds.
-    pub(crate) median: f64,
-    /// The shape.
-    pub(crate) shape: Shape,
-}
-
-/// The shape of a distribution with a median of 1.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Shape {
-    /// Lognormal, with a share of attempts that take 20 times as long.
-    Lognormal {
-        /// Its sigma.
-        sigma: f64,
-        /// The share.
-        slow: f64,
-    },
-    /// The help-desk case: p50 0.15, p95 0.5, p98 1.0, p99 3.0 s, at most 6 s; log-linear between these.
-    HelpDesk,
-}
-
-impl Service {
-    pub(crate) fn attempt(self, rng: &mut StdRng) -> f64 {
-        self.median
-            * match self.shape {
-                Shape::Lognormal { sigma, slow } => {
-                    let times = LogNormal::new(0.0, sigma).unwrap().sample(rng);
-                    if rng.random_bool(slow) {
-                        times * 20.0
-                    } else {
-                        times
-                    }
-                }
-                Shape::HelpDesk => help_desk_quantile(rng.random_range(0.0..1.0)) / 0.15,
-            }
-    }
-}
-
-/// The `p`-quantile of the help-desk case, in seconds.
-pub(crate) fn help_desk_quantile(p: f64) -> f64 {
-    let marks: [(f64, f64); 6] = [
-        (0.0, 0.05),
-        (0.5, 0.15),
-        (0.95, 0.5),
-        (0.98, 1.0),
-        (0.99, 3.0),
-        (1.0, 6.0),
-    ];
-    let upper = marks.iter().position(|&(mark, _)| p < mark).unwrap();
-    let ((p0, t0), (p1, t1)) = (marks[upper - 1], marks[upper]);
-    t0 * (t1 / t0).powf((p - p0) / (p1 - p0))
-}
-
 /// One target under simulated traffic.
 pub(crate) struct Simulation {
     pub(crate) rules: Rules,
-    pub(crate) bounds: &'static [f64],
-    pub(crate) rng: StdRng,
     pub(crate) service: Service,
     pub(crate) calls_per_second: f64,
-    /// Calls: when they began, and how long they took, in seconds. Counted when they begin: they are short.
-    pub(crate) calls: VecDeque<(f64, f64)>,
-    pub(crate) next_call: f64,
-    pub(crate) now: f64,
-    /// Documents: from when clients follow each.
-    pub(crate) documents: Vec<(f64, Option<f64>, f64)>,
-    pub(crate) tokens: f64,
     /// Clients do not follow documents.
     pub(crate) deaf: bool,
+    /// Clients hedge so many times as many calls as their budget allows.
+    pub(crate) overspend: f64,
+    /// Clients count what they keep back.
+    pub(crate) blocked_known: bool,
+    /// The counters cannot be read.
+    pub(crate) counters_lost: bool,
+    /// Calls beyond the deadline are cut off there, and are counted but not observed.
+    pub(crate) cut_at: Option<f64>,
+    /// What the saturation signal says: one value per series.
+    pub(crate) queue: Vec<f64>,
+    pub(crate) rng: StdRng,
+    pub(crate) now: f64,
     pub(crate) memory: Memory,
-    pub(crate) readings: Readings,
+    pub(crate) counted: Counted,
     pub(crate) changes: Vec<f64>,
-    pub(crate) hedges: u32,
-    pub(crate) past_delay: u32,
-    pub(crate) made: u32,
+    bounds: &'static [f64],
+    next_call: f64,
+    tokens: f64,
+    /// Documents: from when clients follow each, its delay in seconds and its budget.
+    documents: Vec<(f64, Option<f64>, f64)>,
+    readings: Readings,
+    /// What each interval saw, oldest first. Calls count when they begin: they are short.
+    seen: VecDeque<Interval>,
+}
+
+/// What one interval saw.
+#[derive(Clone, Debug)]
+struct Interval {
+    /// Calls per bucket.
+    buckets: Vec<f64>,
+    seconds: f64,
+    timeouts: f64,
+    counted: Counted,
+}
+
+/// What is counted of calls.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counted {
+    pub(crate) calls: f64,
+    pub(crate) past_delay: f64,
+    pub(crate) hedges: f64,
+    pub(crate) wins: f64,
+    /// Calls that took longer than six medians.
+    pub(crate) slow: f64,
+}
+
+impl Counted {
+    fn add(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.past_delay += other.past_delay;
+        self.hedges += other.hedges;
+        self.wins += other.wins;
+        self.slow += other.slow;
+    }
 }
 
 impl Simulation {
     pub(crate) fn new(service: Service, calls_per_second: f64, bounds: &'static [f64], seed: u64) -> Self {
         Self {
             rules: rules(),
-            bounds,
-            rng: StdRng::seed_from_u64(seed),
             service,
             calls_per_second,
-            calls: VecDeque::new(),
-            next_call: 0.0,
-            now: 0.0,
-            documents: vec![(0.0, None, 0.0)],
-            tokens: 0.0,
             deaf: false,
+            overspend: 1.0,
+            blocked_known: true,
+            counters_lost: false,
+            cut_at: None,
+            queue: Vec::new(),
+            rng: StdRng::seed_from_u64(seed),
+            now: 0.0,
             memory: Memory::default(),
-            readings: Readings::default(),
+            counted: Counted::default(),
             changes: Vec::new(),
-            hedges: 0,
-            past_delay: 0,
-            made: 0,
+            bounds,
+            next_call: 0.0,
+            tokens: 0.0,
+            documents: vec![(0.0, None, 0.0)],
+            readings: Readings::default(),
+            seen: VecDeque::new(),
         }
     }
 
@@ -133,18 +123,25 @@ impl Simulation {
         decision
     }
 
+    /// One interval of calls, and a decision.
     pub(crate) fn step(&mut self) -> Decision {
         self.now += f64::from(INTERVAL);
+        self.seen.push_back(Interval {
+            buckets: vec![0.0; self.bounds.len() + 1],
+            seconds: 0.0,
+            timeouts: 0.0,
+            counted: Counted::default(),
+        });
         while self.next_call < self.now {
             let begun = self.next_call;
             self.call(begun);
             self.next_call += Exp::new(self.calls_per_second).unwrap().sample(&mut self.rng);
         }
-        let longest = self.rules.windows.max_window.as_secs_f64();
-        let gone = self
-            .calls
-            .partition_point(|&(begun, _)| begun <= self.now - longest);
-        self.calls.drain(..gone);
+        self.counted.add(&self.seen.back().unwrap().counted);
+        let longest = intervals(self.rules.windows.max_window.max(Duration::from_secs(3600)));
+        while self.seen.len() > longest {
+            self.seen.pop_front();
+        }
         let at = Timestamp::from_millis(1_700_000_000_000).plus(Duration::from_secs_f64(self.now));
         let mut decision = self.decide(at);
         if decision.wants_wider {
@@ -154,70 +151,89 @@ impl Simulation {
     }
 
     /// A call: `min(X, d + Y)`, with a token bucket as clients have it.
-    pub(crate) fn call(&mut self, begun: f64) {
-        let (_, delay, percent) = *self
-            .documents
-            .iter()
-            .rev()
-            .find(|document| document.0 <= begun)
-            .unwrap();
-        self.made += 1;
-        self.tokens =
-            (self.tokens + percent / 100.0).min(10.0_f64.max(percent / 100.0 * self.calls_per_second));
+    fn call(&mut self, begun: f64) {
+        let followed = self.documents.iter().rev().find(|document| document.0 <= begun);
+        let (_, delay, percent) = *followed.unwrap();
+        let share = percent / 100.0 * self.overspend;
+        self.tokens = (self.tokens + share).min(10.0_f64.max(share * self.calls_per_second));
         let first = self.service.attempt(&mut self.rng);
-        let took = match delay {
-            Some(delay) if first > delay && !self.deaf => {
-                self.past_delay += 1;
-                if self.tokens >= 1.0 {
-                    self.tokens -= 1.0;
-                    self.hedges += 1;
-                    first.min(delay + self.service.attempt(&mut self.rng))
-                } else {
-                    first
-                }
-            }
-            _ => first,
+        let mut counted = Counted {
+            calls: 1.0,
+            ..Counted::default()
         };
-        self.calls.push_back((begun, took));
+        let mut took = first;
+        if let Some(delay) = delay.filter(|&delay| first > delay && !self.deaf) {
+            counted.past_delay = 1.0;
+            if self.tokens >= 1.0 {
+                self.tokens -= 1.0;
+                counted.hedges = 1.0;
+                took = first.min(delay + self.service.attempt(&mut self.rng));
+                counted.wins = f64::from(u8::from(took < first));
+            }
+        }
+        counted.slow = f64::from(u8::from(took > 6.0 * self.service.median));
+        let seen = self.seen.back_mut().unwrap();
+        seen.counted.add(&counted);
+        if self.cut_at.is_some_and(|cut| took > cut) {
+            seen.timeouts += 1.0;
+        } else {
+            seen.buckets[self.bounds.partition_point(|&bound| bound < took)] += 1.0;
+            seen.seconds += took;
+        }
     }
 
-    pub(crate) fn decide(&mut self, at: Timestamp) -> Decision {
-        let wanted = match self.readings.latency {
+    fn decide(&mut self, at: Timestamp) -> Decision {
+        let (latency, counts) = match self.readings.latency {
             Some(_) => {
-                decide(&self.rules, &self.memory, &self.readings, at)
-                    .0
-                    .windows_wanted
+                let decision = decide(&self.rules, &self.memory, &self.readings, at).0;
+                (decision.windows_wanted, decision.counts_wanted)
             }
-            None => vec![self.rules.windows.window],
+            None => (vec![self.rules.windows.window], Vec::new()),
         };
-        let windows = wanted.into_iter().map(|window| self.observed(window)).collect();
         self.readings.latency = Some(Latency {
             at,
-            windows: Ok(windows),
+            windows: Ok(latency.into_iter().map(|window| self.observed(window)).collect()),
         });
+        self.readings.counts = self.rules.counted.then(|| Counts {
+            at,
+            windows: match self.counters_lost {
+                false => Ok(counts.into_iter().map(|window| self.counts(window)).collect()),
+                true => Err(Unknown::new(UnknownReason::Unavailable, "for a test")),
+            },
+        });
+        let signal = |_: &_| {
+            Some(Signal {
+                at,
+                scrape_interval: Some(Duration::from_secs(15)),
+                value: Ok(SignalValue::Series(self.queue.clone())),
+            })
+        };
+        self.readings.signals = self.rules.switch.signals.iter().map(signal).collect();
         let (decision, memory) = decide(&self.rules, &self.memory, &self.readings, at);
         if decision.revision != self.memory.revision {
             self.changes.push(self.now);
             let hedging = decision.orders.hedging;
             let delay = hedging.map(|hedging| hedging.delay_ms / 1e3);
-            self.documents.push((
-                self.now + PROPAGATION,
-                delay,
-                hedging.map_or(0.0, |hedging| hedging.percent),
-            ));
+            let percent = hedging.map_or(0.0, |hedging| hedging.percent);
+            self.documents.push((self.now + PROPAGATION, delay, percent));
         }
         self.memory = memory;
         decision
     }
 
-    pub(crate) fn observed(&self, window: Duration) -> WindowReading {
-        let since = self.now - window.as_secs_f64();
-        let first = self.calls.partition_point(|&(begun, _)| begun <= since);
+    fn last(&self, window: Duration) -> impl Iterator<Item = &Interval> {
+        self.seen.iter().rev().take(intervals(window))
+    }
+
+    fn observed(&self, window: Duration) -> WindowReading {
         let mut counts = vec![0.0; self.bounds.len() + 1];
-        let mut sum = 0.0;
-        for &(_, took) in self.calls.range(first..) {
-            counts[self.bounds.partition_point(|&bound| bound < took)] += 1.0;
-            sum += took;
+        let (mut sum, mut timeouts) = (0.0, 0.0);
+        for interval in self.last(window) {
+            for (count, calls) in counts.iter_mut().zip(&interval.buckets) {
+                *count += calls;
+            }
+            sum += interval.seconds;
+            timeouts += interval.timeouts;
         }
         let bounds = self.bounds.iter().copied().chain([f64::INFINITY]);
         let cumulative = bounds.zip(counts).scan(0.0, |below, (bound, count)| {
@@ -228,36 +244,59 @@ impl Simulation {
             window,
             distribution: Histogram::from_cumulative(cumulative, Some(sum), None),
             cancelled: None,
-            timeouts: Some(0.0),
+            timeouts: Some(timeouts),
             caveat: None,
+        }
+    }
+
+    fn counts(&self, window: Duration) -> WindowCounts {
+        let mut counted = Counted::default();
+        for interval in self.last(window) {
+            counted.add(&interval.counted);
+        }
+        WindowCounts {
+            window,
+            calls: counted.calls,
+            hedges: counted.hedges,
+            blocked: self.blocked_known.then_some(counted.past_delay - counted.hedges),
+            wins: Some(counted.wins),
         }
     }
 
     /// Starts to count: what happens from here.
     pub(crate) fn count_from_here(&mut self) {
         self.changes.clear();
-        (self.hedges, self.past_delay, self.made) = (0, 0, 0);
+        self.counted = Counted::default();
     }
 
     /// Changes of the document in the worst hour since counting began, whichever hour that is.
     pub(crate) fn changes_in_the_worst_hour(&self) -> usize {
         let within_an_hour_of = |begun: f64| {
-            self.changes
-                .iter()
-                .filter(|&&at| at >= begun && at < begun + 3600.0)
-                .count()
+            let within = |&&at: &&f64| at >= begun && at < begun + 3600.0;
+            self.changes.iter().filter(within).count()
         };
-        self.changes
-            .iter()
-            .map(|&begun| within_an_hour_of(begun))
-            .max()
-            .unwrap_or(0)
+        let worst = self.changes.iter().map(|&begun| within_an_hour_of(begun)).max();
+        worst.unwrap_or(0)
     }
 
     /// Share of calls that passed the delay.
     pub(crate) fn share_past_delay(&self) -> f64 {
-        f64::from(self.past_delay) / f64::from(self.made)
+        self.counted.past_delay / self.counted.calls
     }
+
+    /// Share of calls that were hedged.
+    pub(crate) fn hedge_share(&self) -> f64 {
+        self.counted.hedges / self.counted.calls
+    }
+
+    /// Share of calls that took longer than six medians.
+    pub(crate) fn slow_share(&self) -> f64 {
+        self.counted.slow / self.counted.calls
+    }
+}
+
+fn intervals(window: Duration) -> usize {
+    usize::try_from(window.as_secs() / u64::from(INTERVAL)).unwrap()
 }
 
 pub(crate) fn rules() -> Rules {
@@ -275,7 +314,7 @@ pub(crate) fn rules() -> Rules {
             min: Duration::from_millis(1),
             max: Duration::from_secs(10),
             add: Duration::ZERO,
-            plateau: Plateau::Ignore,
+            plateau: Plateau::Follow,
         },
         budget: Budget {
             percent: 10.0,
@@ -300,22 +339,3 @@ pub(crate) fn rules() -> Rules {
         propagation: Duration::from_secs(90),
     }
 }
-
-pub(crate) const LOGNORMAL: Service = Service {
-    median: 0.04,
-    shape: Shape::Lognormal {
-        sigma: 1.0,
-        slow: 0.0,
-    },
-};
-pub(crate) const SLOW_MODE: Service = Service {
-    median: 0.04,
-    shape: Shape::Lognormal {
-        sigma: 0.5,
-        slow: 0.05,
-    },
-};
-pub(crate) const HELP_DESK: Service = Service {
-    median: 0.15,
-    shape: Shape::HelpDesk,
-};
