@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::delay::{place, rounded_up};
+use crate::diagnosis::{Evidence, counts_wanted, diagnose, forget_another_measure};
 use crate::effect::effect;
 use crate::fitness::{note_latency, unfit};
 use crate::latency::{self, Estimate};
@@ -10,7 +11,9 @@ use crate::memory::Memory;
 use crate::saturation::Saturation;
 use crate::switch::{Inputs, Phase};
 use crate::told::Told;
-use crate::{Decision, Hedging, LimitedBy, Mode, Orders, Readings, Reason, Rules, Timestamp};
+use crate::{
+    Decision, DiagnosisReason, Hedging, LimitedBy, Mode, Orders, Readings, Reason, Rules, Timestamp,
+};
 
 /// Decides for one target.
 ///
@@ -52,9 +55,13 @@ fn run(
     let in_force_ms = in_force(&memory)
         .filter(|_| halted.is_none())
         .map(|hedging| hedging.delay_ms);
+    forget_another_measure(rules, &mut memory);
     let sight = latency::read(rules, readings.latency.as_ref(), in_force_ms, &mut memory, now);
     let traffic_is_back = note_latency(rules, &sight, in_force_ms, &mut memory, now);
-    let blocker = halted.or_else(|| unfit(&memory));
+    let evidence = Evidence::new(rules, readings, &sight, &memory.history, now);
+    let diagnoses = diagnose(&evidence, &mut memory);
+    let rests = memory.findings.rests(now).then_some(Reason::NoBenefit);
+    let blocker = halted.or_else(|| unfit(&memory)).or(rests);
 
     let inputs = Inputs {
         blocked: blocker.is_some(),
@@ -66,6 +73,7 @@ fn run(
             .orders
             .as_ref()
             .is_some_and(|orders| orders.hedging.is_some()),
+        probing: memory.findings.probes(now),
     };
     let (mut phase, doublings) = before.next(inputs, memory.doublings, &rules.switch, rules.propagation, now);
     if traffic_is_back && before.is_on() && phase.is_on() {
@@ -99,8 +107,11 @@ fn run(
     };
     note_orders(rules, &orders, estimate, &mut memory, now);
 
-    let until = phase.until(memory.doublings, &rules.switch, rules.propagation);
-    let waits = blocker.is_some() || inputs.not_back || !inputs.signals_known || !inputs.latency_known;
+    let rests_until = memory.findings.rests_until().filter(|_| rests.is_some());
+    let until = phase
+        .until(memory.doublings, &rules.switch, rules.propagation)
+        .max(rests_until);
+    let waits = blocker != rests || inputs.not_back || !inputs.signals_known || !inputs.latency_known;
     let told = Told {
         rules,
         readings,
@@ -111,7 +122,13 @@ fn run(
     };
     let decision = Decision {
         revision: memory.revision,
-        message: told.message(reason),
+        message: match diagnoses
+            .iter()
+            .find(|diagnosis| diagnosis.reason == DiagnosisReason::NoBenefit)
+        {
+            Some(diagnosis) if reason == Reason::NoBenefit => diagnosis.message.clone(),
+            _ => told.message(reason),
+        },
         reason,
         recommended_ms: estimate
             .map(|estimate| estimate.target.recommended * 1e3)
@@ -120,12 +137,16 @@ fn run(
             .and_then(|(_, limited_by)| limited_by)
             .or(rules.budget.limited_by_source.then_some(LimitedBy::Source)),
         switch: phase.told(until, waits),
-        effect: effect(rules, estimate, hedging.map(|(hedging, _)| hedging).as_ref()),
+        effect: effect(
+            rules,
+            evidence.known(!memory.findings.attempts_depend()).as_ref(),
+            hedging.map(|(hedging, _)| hedging).as_ref(),
+        ),
         signals: saturation.views(phase.is_saturated()),
+        counts_wanted: counts_wanted(&evidence),
         low_confidence: sight.low_confidence,
         latency: sight.view,
-        diagnoses: Vec::new(),
-        counts_wanted: Vec::new(),
+        diagnoses,
         windows_wanted: sight.wanted,
         wants_wider: sight.wants_wider,
         orders,

@@ -47,6 +47,13 @@ impl Coverage {
         }
     }
 
+    /// The one delay, in seconds, that all calls were hedged at.
+    pub(crate) fn only_delay(&self) -> Option<f64> {
+        let Self::Wholly(parts) = self else { return None };
+        let (first, last) = (parts.first()?.delay, parts.last()?.delay);
+        first.total_cmp(&last).is_eq().then_some(first)
+    }
+
     /// The smallest delay in use, in seconds: up to it a call is its first attempt.
     pub(crate) fn smallest_delay(&self) -> Option<f64> {
         self.parts().first().map(|part| part.delay)

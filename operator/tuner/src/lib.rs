@@ -10,6 +10,7 @@ mod binomial;
 mod decide;
 mod decision;
 mod delay;
+mod diagnosis;
 mod distribution;
 mod effect;
 mod fitness;
@@ -17,6 +18,7 @@ mod history;
 mod latency;
 mod memory;
 mod messages;
+mod power_law;
 mod quantile;
 mod reading;
 mod reason;
@@ -24,8 +26,10 @@ mod rules;
 mod saturation;
 mod survival;
 mod switch;
+mod tally;
 mod time;
 mod told;
+mod wilson;
 mod windows;
 
 pub use decide::{decide, decide_settled};
@@ -37,7 +41,7 @@ pub use quantile::Quantile;
 pub use reading::{
     Alert, Counts, Latency, Readings, Signal, SignalValue, Stop, Unknown, WindowCounts, WindowReading,
 };
-pub use reason::{DiagnosisReason, LimitedBy, Reason, UnknownReason};
+pub use reason::{Basis, DiagnosisReason, LimitedBy, Reason, UnknownReason};
 pub use rules::{
     Budget, Delay, Line, Measures, Mode, NoBenefit, Plateau, Rules, SignalRules, SwitchRules, Windows,
 };

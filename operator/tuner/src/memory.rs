@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::delay::Latch;
+use crate::diagnosis::Findings;
 use crate::history::History;
 use crate::switch::Phase;
 use crate::{Orders, Timestamp};
@@ -53,6 +54,9 @@ pub struct Memory {
     pub(crate) signals_unknown: BTreeMap<String, Timestamp>,
     /// New samples since the delay last moved.
     pub(crate) samples: Samples,
+    /// What the diagnoses found.
+    #[serde(skip_serializing_if = "Findings::is_empty")]
+    pub(crate) findings: Findings,
     /// The last fresh reading of each signal. In the process only: a restart counts from its first reading.
     #[serde(skip)]
     pub(crate) signals_seen: BTreeMap<String, Seen>,
@@ -132,6 +136,7 @@ impl Memory {
             samples: Samples::default(),
             signals_seen: BTreeMap::new(),
             phase: self.phase.map(Phase::without_moving_times),
+            findings: self.findings.states(),
             ..self.clone()
         }
     }
@@ -155,6 +160,7 @@ impl Memory {
         }
         memory.phase = memory.phase.map(|phase| phase.not_after(now));
         memory.history = memory.history.sane(now);
+        memory.findings = memory.findings.sane(now);
         if memory
             .orders
             .as_ref()

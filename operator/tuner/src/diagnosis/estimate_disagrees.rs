@@ -1,0 +1,111 @@
+//! Counters and latency metric that do not speak of the same calls.
+
+use serde::{Deserialize, Serialize};
+
+use super::evidence::Evidence;
+use super::look::{Look, Outcome};
+use crate::survival::Survival;
+use crate::{Measures, Timestamp, messages, wilson};
+
+pub(super) const ADVICE: &str = "do the latency metric and the counters, with their labels, count the same calls, and do clients \
+                                 follow this target's document?";
+
+/// Measurements, one after the other and without a call in common, that must disagree.
+const STRIKES: u8 = 3;
+/// How often the share may be what the metric says, or the other way round.
+const FACTOR: f64 = 2.0;
+/// So many calls past the delay are expected in one measurement.
+const PASSED: f64 = 40.0;
+
+/// Measurements that disagreed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Strikes {
+    /// How many, less those that agreed since.
+    count: u8,
+    /// When the last measurement ended.
+    at: Timestamp,
+}
+
+impl Strikes {
+    pub(super) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    pub(super) fn sane(self, now: Timestamp) -> Self {
+        Self {
+            count: self.count.min(STRIKES),
+            at: self.at.min(now),
+        }
+    }
+
+    /// Counts one more measurement. One that agrees takes all strikes back, or one of them once they were said.
+    fn count(&mut self, disagrees: bool, said: bool, at: Timestamp) {
+        self.at = at;
+        self.count = match disagrees {
+            true => (self.count + 1).min(STRIKES),
+            false if said => self.count.saturating_sub(1),
+            false => 0,
+        };
+    }
+}
+
+/// `(hedges + blocked) / calls` against the share of calls past the delay that the metric says; `strikes` counts.
+///
+/// What the metric says is as wide as the bucket that holds the delay. With more than one hedge per call each `d` more is
+/// another chance, and all of them are counted. Without those kept back only too many hedges can be seen.
+pub(super) fn look(evidence: &Evidence<'_>, said: bool, strikes: &mut Strikes) -> Option<Look> {
+    let rules = evidence.rules;
+    let estimate = evidence.estimate()?;
+    let tally = evidence.beside_latency()?;
+    let delay = evidence.delay_of(tally)?;
+    if tally.calls * (1.0 - rules.delay.quantile) < PASSED {
+        return None;
+    }
+    let survival = match rules.measures {
+        Measures::LogicalCall => &estimate.calls,
+        Measures::Attempt { .. } | Measures::Server => &estimate.attempt,
+    };
+    let chances = u32::from(rules.budget.max_attempts.saturating_sub(1).max(1));
+    let most: f64 = (1..=chances)
+        .map(|chance| at_lower_edge(survival, delay * f64::from(chance) - evidence.rules.unseen()))
+        .sum();
+    let least = at_upper_edge(survival, delay - evidence.rules.unseen());
+    let counted = tally.due().unwrap_or(tally.hedges);
+    let above = wilson::lower(counted, tally.calls) > FACTOR * most;
+    let under = tally.blocked.is_some() && wilson::upper(counted, tally.calls) < least / FACTOR;
+    if tally.from() >= strikes.at {
+        strikes.count(above || under, said, tally.at);
+    }
+    let percent = |share: f64| messages::number(share * 100.0);
+    Some(Look {
+        outcome: match strikes.count {
+            STRIKES.. => Outcome::Shown,
+            0 => Outcome::Refuted,
+            _ => Outcome::Unclear,
+        },
+        numbers: format!(
+            "clients count {} % of {:.0} calls past the delay of {}, the latency metric {} %",
+            percent(counted / tally.calls),
+            tally.calls,
+            messages::milliseconds(delay),
+            percent(survival.at_most(delay - evidence.rules.unseen())),
+        ),
+    })
+}
+
+/// The largest share that can be unanswered after `time`: at the lower edge of its bucket.
+fn at_lower_edge(survival: &Survival, time: f64) -> f64 {
+    let bounds = survival.bounds();
+    let after = bounds.partition_point(|&bound| bound <= time);
+    after
+        .checked_sub(1)
+        .map_or(1.0, |before| survival.at_most(bounds[before]))
+}
+
+/// The smallest share that can be unanswered after `time`: at the upper edge of its bucket.
+fn at_upper_edge(survival: &Survival, time: f64) -> f64 {
+    let bounds = survival.bounds();
+    let after = bounds.partition_point(|&bound| bound < time);
+    bounds.get(after).map_or(0.0, |&bound| survival.at_most(bound))
+}

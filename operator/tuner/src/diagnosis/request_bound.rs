@@ -1,0 +1,120 @@
+//! Slowness that belongs to the request.
+
+use super::evidence::Evidence;
+use super::look::{Look, Outcome};
+use crate::survival::Survival;
+use crate::tally::Tally;
+use crate::{messages, power_law};
+
+pub(super) const ADVICE: &str = "slowness belongs to the request, or the replicas are slow together: make such requests \
+                                 cheaper, or leave them out of this target";
+
+/// Fewer hedges show nothing.
+const HEDGES: f64 = 200.0;
+/// Hedges win less than this part of what independent attempts would.
+const PART: f64 = 0.5;
+/// Delays that differ by no more than this factor count as one.
+const ONE_DELAY: f64 = 1.25;
+/// Points that stand for the calls within one bucket.
+const POINTS: u32 = 16;
+
+/// The share of hedges that win against the one that independent attempts would give.
+pub(super) fn look(evidence: &Evidence<'_>) -> Option<Look> {
+    if evidence.rules.budget.max_attempts > 2 {
+        // A second hedge wins less often than a first one, and both are counted alike.
+        return None;
+    }
+    evidence.delay_of_latency()?;
+    let enough = |tally: &&Tally| tally.hedges >= HEDGES && tally.wins.is_some();
+    let tally = evidence.tallies.iter().find(enough)?;
+    let (shortest, longest) = evidence.delays_of(tally)?;
+    if longest > ONE_DELAY * shortest {
+        return None;
+    }
+    let attempt = evidence.attempt()?;
+    let deadline = evidence
+        .rules
+        .deadline
+        .map_or(f64::INFINITY, |deadline| deadline.as_secs_f64());
+    let wins_at = |delay: f64| {
+        wins_if_independent(
+            &attempt,
+            delay - evidence.rules.unseen(),
+            deadline - evidence.rules.unseen(),
+        )
+    };
+    let expected = wins_at(shortest)?.min(wins_at(longest)?);
+    let wins = tally.wins?;
+    Some(Look {
+        outcome: Outcome::under(wins, tally.hedges, PART * expected),
+        numbers: format!(
+            "{wins:.0} of {:.0} hedges won ({} %), where of independent replicas {} % would",
+            tally.hedges,
+            messages::number(wins / tally.hedges * 100.0),
+            messages::number(expected * 100.0),
+        ),
+    })
+}
+
+/// `P(Y < X - d | X > d)` of independent attempts `X` and `Y`, no call longer than the deadline, in seconds; `None` when no
+/// attempt takes longer than the delay.
+///
+/// From buckets this is a low estimate. Read linearly, as quantiles are, they promise up to four times the truth: calls of
+/// a wide bucket lie near its lower edge, and a hedge has hardly any time then. So those calls are spread as a power law
+/// between the two edges, and attempts up to the most crowded bucket count as answered only at its upper edge.
+fn wins_if_independent(attempt: &Survival, delay: f64, deadline: f64) -> Option<f64> {
+    let answered = Answered::of(attempt);
+    let passed = attempt.at_most(delay);
+    if passed <= 0.0 || delay <= 0.0 {
+        return None;
+    }
+    let beyond = attempt.bounds().iter().copied().filter(|&bound| bound > delay);
+    let (mut wins, mut lower, mut waiting) = (0.0, delay, passed);
+    for upper in beyond {
+        let left = attempt.at_most(upper).min(waiting);
+        let part = (waiting - left) / f64::from(POINTS);
+        for point in 0..POINTS {
+            let share = (f64::from(point) + 0.5) / f64::from(POINTS);
+            let took = power_law::time((lower, waiting), (upper, left), share);
+            wins += part * answered.surely_by(took.min(deadline) - delay);
+        }
+        (lower, waiting) = (upper, left);
+    }
+    wins += waiting * answered.surely_by(lower.min(deadline) - delay);
+    let wins = wins / passed;
+    wins.is_finite().then(|| wins.clamp(0.0, 1.0))
+}
+
+/// The share of attempts that are answered by a time, read low.
+struct Answered<'a> {
+    attempt: &'a Survival,
+    /// The upper edge of the bucket where attempts are most crowded: beyond it they thin out, and a line reads low.
+    crowded: f64,
+}
+
+impl<'a> Answered<'a> {
+    fn of(attempt: &'a Survival) -> Self {
+        let (mut lower, mut waiting) = (0.0, 1.0);
+        let (mut crowded, mut most) = (f64::INFINITY, 0.0);
+        for &upper in attempt.bounds().iter().filter(|&&bound| bound > 0.0) {
+            let left = attempt.at_most(upper);
+            let density = (waiting - left) / (upper - lower);
+            if density > most {
+                (crowded, most) = (upper, density);
+            }
+            (lower, waiting) = (upper, left);
+        }
+        Self { attempt, crowded }
+    }
+
+    fn surely_by(&self, time: f64) -> f64 {
+        let read_at = if time >= self.crowded {
+            time
+        } else {
+            let bounds = self.attempt.bounds();
+            let after = bounds.partition_point(|&bound| bound <= time);
+            after.checked_sub(1).map_or(0.0, |before| bounds[before])
+        };
+        1.0 - self.attempt.at_most(read_at)
+    }
+}
