@@ -110,8 +110,6 @@ pub(super) fn note(evidence: &Evidence<'_>, state: &mut NoBenefitState) -> Optio
     if evidence.rules.no_benefit == NoBenefit::Report || !evidence.rules.counted {
         state.rest = None;
     }
-    let horizon = FURTHEST.saturating_add(evidence.rules.propagation);
-    state.not_before = state.not_before.filter(|&before| now.since(before) <= horizon);
     if state
         .rest
         .is_some_and(|rest| now >= rest.since.plus(rest.lasts()))

@@ -12,9 +12,13 @@ mod buckets;
 #[cfg(test)]
 mod delays;
 #[cfg(test)]
+mod diagnoses;
+#[cfg(test)]
 mod effects;
 #[cfg(test)]
 mod memories;
+#[cfg(test)]
+mod no_benefit;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use hedgerow_tuner::{
-    Alert, Decision, Hedging, Histogram, Latency, Line, Memory, Mode, Readings, Rules, Signal, SignalRules,
-    SignalValue, Stop, SwitchState, Timestamp, Unknown, UnknownReason, WindowReading, decide,
+    Alert, Basis, Counts, Decision, DiagnosisReason, Hedging, Histogram, Latency, Line, Memory, Mode,
+    NoBenefit, Readings, Rules, Signal, SignalRules, SignalValue, Stop, SwitchState, Timestamp, Unknown,
+    UnknownReason, WindowCounts, WindowReading, decide,
 };
 use proptest::prelude::*;
 
@@ -82,11 +83,43 @@ fn signal_values() -> impl Strategy<Value = Result<SignalValue, Unknown>> {
     ]
 }
 
+/// What clients counted: mostly hedges that were due, sent and won in some share of the calls.
+fn counts() -> impl Strategy<Value = Result<Vec<WindowCounts>, Unknown>> {
+    let share = || prop_oneof![3 => 0.0..1.0_f64, 1 => Just(0.0), 1 => Just(1.0)];
+    let plausible = (
+        10.0..1e5_f64,
+        0.0..0.5_f64,
+        share(),
+        share(),
+        prop::bool::weighted(0.8),
+    )
+        .prop_map(|(calls, due, sent, won, known)| {
+            let hedges = calls * due * sent;
+            let known = |number| known.then_some(number);
+            (calls, hedges, known(calls * due - hedges), known(hedges * won))
+        });
+    let wild = (wild(), wild(), prop::option::of(wild()), prop::option::of(wild()));
+    let window = prop_oneof![9 => plausible, 1 => wild];
+    let seconds = prop::sample::subsequence(vec![600, 1200, 3600, 21_600, 86_400], 1..4);
+    let windows = (seconds, prop::collection::vec(window, 4)).prop_map(|(seconds, windows)| {
+        let counts = |(seconds, (calls, hedges, blocked, wins))| WindowCounts {
+            window: secs(seconds),
+            calls,
+            hedges,
+            blocked,
+            wins,
+        };
+        Ok(seconds.into_iter().zip(windows).map(counts).collect())
+    });
+    prop_oneof![9 => windows, 1 => unknowns().prop_map(Err)]
+}
+
 /// One step: how much later, what is read, whether a person stops it.
 #[derive(Clone, Debug)]
 struct Step {
     later: Duration,
     latency: Option<Result<Vec<WindowReading>, Unknown>>,
+    counts: Option<Result<Vec<WindowCounts>, Unknown>>,
     signal: Option<Result<SignalValue, Unknown>>,
     stop: bool,
 }
@@ -105,15 +138,22 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => signal_values().prop_map(Some),
         1 => Just(None),
     ];
-    let step = (0..400_u64, latency, signal, prop::bool::weighted(0.03)).prop_map(
-        |(later, latency, signal, stop)| Step {
+    let later = prop_oneof![9 => 0..400_u64, 1 => 0..30_000_u64];
+    let counts = prop::option::weighted(0.8, counts());
+    let step = (later, latency, counts, signal, prop::bool::weighted(0.03)).prop_map(
+        |(later, latency, counts, signal, stop)| Step {
             later: secs(later),
             latency,
+            counts,
             signal,
             stop,
         },
     );
     prop::collection::vec(step, 1..40)
+}
+
+fn no_benefits() -> impl Strategy<Value = NoBenefit> {
+    prop::sample::select(vec![NoBenefit::Report, NoBenefit::Disable])
 }
 
 /// Rules that a policy can have; few samples are enough, so that decisions are made.
@@ -127,11 +167,19 @@ fn some_rules() -> impl Strategy<Value = Rules> {
             prop::sample::select(vec![0.0, 2.0]),
         ),
         (1..300_u64, 1..300_u64),
+        (any::<bool>(), no_benefits()),
     )
         .prop_map(
-            |(mode, quantile, (min, max, deadline), (percent, min_per_second), (cooldown, ramp_step))| {
+            |(
+                mode,
+                quantile,
+                (min, max, deadline),
+                (percent, min_per_second),
+                (cooldown, ramp_step),
+                (counted, no_benefit),
+            )| {
                 let mut rules = rules();
-                rules.mode = mode;
+                (rules.mode, rules.counted, rules.no_benefit) = (mode, counted, no_benefit);
                 rules.delay.quantile = quantile;
                 rules.delay.min = Duration::from_millis(min);
                 rules.delay.max = Duration::from_millis(max);
@@ -234,7 +282,7 @@ fn readings(step: &Step, at: Timestamp) -> Readings {
         stop: step.stop.then(|| Stop {
             message: "for a test".to_owned(),
         }),
-        counts: None,
+        counts: step.counts.clone().map(|windows| Counts { at, windows }),
         latency: step.latency.clone().map(|windows| Latency { at, windows }),
         signals: vec![step.signal.clone().map(|value| Signal {
             at,
@@ -424,18 +472,86 @@ proptest! {
     }
 
     #[test]
+    fn shares_are_shares_and_hedging_misses_no_more(rules in some_rules(), steps in steps()) {
+        walk(&rules, &steps, |decided| {
+            let effect = decided.decision.effect;
+            for share in [effect.hedge_share, effect.miss_share_unhedged, effect.miss_share_hedged].into_iter().flatten() {
+                prop_assert!((0.0..=1.0).contains(&share), "{effect:?}");
+            }
+            prop_assert_eq!(effect.unhedged_basis.is_some(), effect.miss_share_unhedged.is_some());
+            prop_assert_eq!(effect.hedged_basis.is_some(), effect.miss_share_hedged.is_some());
+            prop_assert!(effect.unhedged_basis != Some(Basis::Inferred) || decided.readings.counts.is_some());
+            if let (Some(hedged), Some(unhedged)) = (effect.miss_share_hedged, effect.miss_share_unhedged) {
+                prop_assert!(hedged <= unhedged, "{effect:?}");
+            }
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn a_diagnosis_is_said_once_and_in_words(rules in some_rules(), steps in steps()) {
+        walk(&rules, &steps, |decided| {
+            let reasons: Vec<_> = decided.decision.diagnoses.iter().map(|diagnosis| diagnosis.reason).collect();
+            prop_assert!(reasons.windows(2).all(|pair| pair[0] < pair[1]), "{reasons:?}");
+            for diagnosis in &decided.decision.diagnoses {
+                let odd = diagnosis.message.is_empty() || diagnosis.message.contains("NaN") || diagnosis.message.contains("inf");
+                prop_assert!(!odd, "{}", diagnosis.message);
+            }
+            prop_assert!(decided.decision.counts_wanted.is_sorted() && decided.decision.counts_wanted.len() <= 4);
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn hedges_that_do_not_win_only_turn_hedging_off(rules in some_rules(), steps in steps()) {
+        let report = Rules { no_benefit: NoBenefit::Report, ..rules.clone() };
+        walk(&rules, &steps, |decided| {
+            let (reported, _) = decide(&report, &decided.memory_before, &decided.readings, decided.now);
+            if let Some(now) = decided.decision.orders.hedging {
+                prop_assert!(reported.orders.hedging.is_some());
+                let reported = reported.orders.hedging.unwrap();
+                prop_assert!(now.percent <= reported.percent && now.min_per_second <= reported.min_per_second);
+                prop_assert!(now.delay_ms >= reported.delay_ms);
+            }
+            let rests = decided.decision.reason == hedgerow_tuner::Reason::NoBenefit;
+            prop_assert!(!rests || rules.no_benefit == NoBenefit::Disable);
+            prop_assert!(!rests || decided.decision.diagnoses.iter().any(|diagnosis| diagnosis.reason == DiagnosisReason::NoBenefit));
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn readings_of_counters_alone_are_stored_only_where_something_begins_or_ends(rules in some_rules(), steps in steps()) {
+        let rules = Rules { no_benefit: NoBenefit::Report, ..rules };
+        let mut before: Vec<DiagnosisReason> = Vec::new();
+        walk(&rules, &steps, |decided| {
+            let reasons: Vec<_> = decided.decision.diagnoses.iter().map(|diagnosis| diagnosis.reason).collect();
+            let mut uncounted = decided.readings.clone();
+            uncounted.counts = None;
+            let (_, without) = decide(&rules, &decided.memory_before, &uncounted, decided.now);
+            let begins_or_ends = reasons != before;
+            let orders_alike = without.revision == decided.memory.revision;
+            if !begins_or_ends && orders_alike && !without.must_be_stored(&decided.memory_before) {
+                prop_assert!(!decided.memory.must_be_stored(&decided.memory_before));
+            }
+            before = reasons;
+            Ok(())
+        })?;
+    }
+
+    #[test]
     fn no_input_panics_and_every_number_is_finite(
         start in any::<i64>(),
         rules in prop::collection::vec(wild_rules(), 3),
-        steps in prop::collection::vec((any::<i64>(), windows(prop_oneof![wild_histograms(), plausible_histograms().prop_map(Ok)].boxed()), prop::collection::vec(signal_values(), 0..3), wild_durations()), 1..8),
+        steps in prop::collection::vec((any::<i64>(), windows(prop_oneof![wild_histograms(), plausible_histograms().prop_map(Ok)].boxed()), prop::collection::vec(signal_values(), 0..3), prop::option::of(counts()), wild_durations()), 1..8),
     ) {
         let mut memory = Memory::default();
         let mut now = Timestamp::from_millis(start);
-        for (index, (at, windows, signals, scrape)) in steps.into_iter().enumerate() {
+        for (index, (at, windows, signals, counts, scrape)) in steps.into_iter().enumerate() {
             let at = Timestamp::from_millis(at);
             let readings = Readings {
                 stop: None,
-                counts: None,
+                counts: counts.map(|windows| Counts { at, windows }),
                 latency: Some(Latency { at, windows: Ok(windows) }),
                 signals: signals.into_iter().map(|value| Some(Signal { at, scrape_interval: Some(scrape), value })).collect(),
             };
