@@ -2,10 +2,10 @@
 
 use crate::history::Coverage;
 use crate::survival::Survival;
-use crate::{Basis, Effect, Hedging, Measures, Rules, power_law};
+use crate::{Basis, Effect, Hedging, Measures, Rules, tail};
 
-/// What is inferred is said when it is known to this part of itself.
-const TENTH: f64 = 0.1;
+/// What is inferred is said where chance and buckets each leave no more than this part of it open.
+const KNOWN_TO: f64 = 0.05;
 
 /// What is known of the calls.
 #[derive(Clone, Copy, Debug)]
@@ -110,21 +110,18 @@ impl Known<'_> {
     /// `S(T) = S_L(T) / (1 - a (1 - S(T-d)))`, from calls that were all hedged.
     ///
     /// None without the measured `a`: its upper bound would promise too much. And with most of them hedged what is left at
-    /// the deadline is little, and is divided by little: so none where its standard error, or what the buckets leave open of
-    /// either share, is more than a tenth.
+    /// the deadline is little, and is divided by little: so none where the standard error of what is left, or what the
+    /// buckets leave open of it, is too large.
     fn inferred(&self, deadline: f64) -> Option<f64> {
         let hedged_share = self.hedged_share.filter(|_| self.independent)?;
         let delay = self.coverage.only_delay()?;
-        let (least_left, most_left) = power_law::range(self.calls, deadline)?;
-        if self.calls.calls() * least_left < 1.0 / (TENTH * TENTH) {
+        let missed = self.calls.at(deadline)?;
+        if self.calls.calls() * missed < 1.0 / (KNOWN_TO * KNOWN_TO) {
             return None;
         }
-        let attempt = self.calls.of_attempt_hedged(self.coverage.parts(), hedged_share);
-        let (least_late, most_late) = power_law::range(&attempt, deadline - delay)?;
-        let alone = |left: f64, late: f64| left / (1.0 - hedged_share * (1.0 - late));
-        let (least, most) = (alone(least_left, most_late), alone(most_left, least_late));
-        let known = (1.0 + TENTH) * (1.0 + TENTH);
-        (most.is_finite() && most <= known * least).then(|| (least * most).sqrt().clamp(most_left, 1.0))
+        let (least, most) = tail::of_attempt(self.calls, delay, hedged_share, deadline)?;
+        let known = most <= (1.0 + KNOWN_TO) * (1.0 + KNOWN_TO) * least;
+        known.then(|| (least * most).sqrt().clamp(missed, 1.0))
     }
 
     /// `m`, of attempts that miss `alone`.
@@ -350,11 +347,11 @@ mod tests {
             (Some(Basis::Inferred), Some(Basis::Measured))
         );
 
-        // Not without the share, not of attempts that are slow together, not of 48 calls (whose standard error is 14 %), and
+        // Not without the share, not of attempts that are slow together, not of 288 calls (whose standard error is 6 %), and
         // not where the bucket from 0.25 to 0.55 s leaves open how many attempts take 0.5 s.
         assert_eq!(told(None, true, &calls).miss_share_unhedged, None);
         assert_eq!(told(Some(0.8), false, &calls).miss_share_unhedged, None);
-        let few = survival(&[(0.5, 95_000.0), (1.0, 99_952.0), (2.0, 100_000.0)]);
+        let few = survival(&[(0.5, 95_000.0), (1.0, 99_712.0), (2.0, 100_000.0)]);
         assert_eq!(told(Some(0.8), true, &few).miss_share_unhedged, None);
         let coarse = survival(&[
             (0.1, 10_000.0),

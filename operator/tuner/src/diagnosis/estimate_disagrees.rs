@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::evidence::Evidence;
 use super::look::{Look, Outcome};
-use crate::survival::Survival;
+use crate::tail;
 use crate::{Measures, Timestamp, messages, wilson};
 
 pub(super) const ADVICE: &str = "do the latency metric and the counters, with their labels, count the same calls, and do clients \
@@ -52,7 +52,7 @@ impl Strikes {
 
 /// `(hedges + blocked) / calls` against the share of calls past the delay that the metric says; `strikes` counts.
 ///
-/// What the metric says is as wide as the bucket that holds the delay. With more than one hedge per call each `d` more is
+/// What the metric says is as wide as the bucket that holds the delay leaves it. With more than one hedge per call each `d` more is
 /// another chance, and all of them are counted. Without those kept back only too many hedges can be seen.
 pub(super) fn look(evidence: &Evidence<'_>, said: bool, strikes: &mut Strikes) -> Option<Look> {
     let rules = evidence.rules;
@@ -67,10 +67,9 @@ pub(super) fn look(evidence: &Evidence<'_>, said: bool, strikes: &mut Strikes) -
         Measures::Attempt { .. } | Measures::Server => &estimate.attempt,
     };
     let chances = u32::from(rules.budget.max_attempts.saturating_sub(1).max(1));
-    let most: f64 = (1..=chances)
-        .map(|chance| at_lower_edge(survival, delay * f64::from(chance) - evidence.rules.unseen()))
-        .sum();
-    let least = at_upper_edge(survival, delay - evidence.rules.unseen());
+    let shares = |chance: u32| tail::range(survival, delay * f64::from(chance) - rules.unseen());
+    let (least, _) = shares(1);
+    let most: f64 = (1..=chances).map(|chance| shares(chance).1).sum();
     let counted = tally.due().unwrap_or(tally.hedges);
     let above = wilson::lower(counted, tally.calls) > FACTOR * most;
     let under = tally.blocked.is_some() && wilson::upper(counted, tally.calls) < least / FACTOR;
@@ -92,20 +91,4 @@ pub(super) fn look(evidence: &Evidence<'_>, said: bool, strikes: &mut Strikes) -
             percent(survival.at_most(delay - evidence.rules.unseen())),
         ),
     })
-}
-
-/// The largest share that can be unanswered after `time`: at the lower edge of its bucket.
-fn at_lower_edge(survival: &Survival, time: f64) -> f64 {
-    let bounds = survival.bounds();
-    let after = bounds.partition_point(|&bound| bound <= time);
-    after
-        .checked_sub(1)
-        .map_or(1.0, |before| survival.at_most(bounds[before]))
-}
-
-/// The smallest share that can be unanswered after `time`: at the upper edge of its bucket.
-fn at_upper_edge(survival: &Survival, time: f64) -> f64 {
-    let bounds = survival.bounds();
-    let after = bounds.partition_point(|&bound| bound < time);
-    bounds.get(after).map_or(0.0, |&bound| survival.at_most(bound))
 }

@@ -2,9 +2,10 @@
 
 use super::evidence::Evidence;
 use super::look::{Look, Outcome};
+use crate::messages;
 use crate::survival::Survival;
+use crate::tail::{self, answered_after};
 use crate::tally::Tally;
-use crate::{messages, power_law};
 
 pub(super) const ADVICE: &str = "slowness belongs to the request, or the replicas are slow together: make such requests \
                                  cheaper, or leave them out of this target";
@@ -60,10 +61,10 @@ pub(super) fn look(evidence: &Evidence<'_>) -> Option<Look> {
 /// attempt takes longer than the delay.
 ///
 /// From buckets this is a low estimate. Read linearly, as quantiles are, they promise up to four times the truth: calls of
-/// a wide bucket lie near its lower edge, and a hedge has hardly any time then. So those calls are spread as a power law
-/// between the two edges, and attempts up to the most crowded bucket count as answered only at its upper edge.
+/// a wide bucket lie near its lower bound, where a hedge has hardly any time. So those calls are spread as a power law has
+/// them, and of the hedges only as many count as answered as surely are.
 fn wins_if_independent(attempt: &Survival, delay: f64, deadline: f64) -> Option<f64> {
-    let answered = Answered::of(attempt);
+    let surely_answered = |time: f64| 1.0 - tail::range(attempt, time).1;
     let passed = attempt.at_most(delay);
     if passed <= 0.0 || delay <= 0.0 {
         return None;
@@ -75,46 +76,12 @@ fn wins_if_independent(attempt: &Survival, delay: f64, deadline: f64) -> Option<
         let part = (waiting - left) / f64::from(POINTS);
         for point in 0..POINTS {
             let share = (f64::from(point) + 0.5) / f64::from(POINTS);
-            let took = power_law::time((lower, waiting), (upper, left), share);
-            wins += part * answered.surely_by(took.min(deadline) - delay);
+            let took = answered_after((lower, waiting), (upper, left), share);
+            wins += part * surely_answered(took.min(deadline) - delay);
         }
         (lower, waiting) = (upper, left);
     }
-    wins += waiting * answered.surely_by(lower.min(deadline) - delay);
+    wins += waiting * surely_answered(lower.min(deadline) - delay);
     let wins = wins / passed;
     wins.is_finite().then(|| wins.clamp(0.0, 1.0))
-}
-
-/// The share of attempts that are answered by a time, read low.
-struct Answered<'a> {
-    attempt: &'a Survival,
-    /// The upper edge of the bucket where attempts are most crowded: beyond it they thin out, and a line reads low.
-    crowded: f64,
-}
-
-impl<'a> Answered<'a> {
-    fn of(attempt: &'a Survival) -> Self {
-        let (mut lower, mut waiting) = (0.0, 1.0);
-        let (mut crowded, mut most) = (f64::INFINITY, 0.0);
-        for &upper in attempt.bounds().iter().filter(|&&bound| bound > 0.0) {
-            let left = attempt.at_most(upper);
-            let density = (waiting - left) / (upper - lower);
-            if density > most {
-                (crowded, most) = (upper, density);
-            }
-            (lower, waiting) = (upper, left);
-        }
-        Self { attempt, crowded }
-    }
-
-    fn surely_by(&self, time: f64) -> f64 {
-        let read_at = if time >= self.crowded {
-            time
-        } else {
-            let bounds = self.attempt.bounds();
-            let after = bounds.partition_point(|&bound| bound <= time);
-            after.checked_sub(1).map_or(0.0, |before| bounds[before])
-        };
-        1.0 - self.attempt.at_most(read_at)
-    }
 }

@@ -1,0 +1,79 @@
+//! What is so is found, with the 200 hedges that ten minutes hold.
+
+use hedgerow_tuner::DiagnosisReason;
+
+use crate::service::{Attempts, Service};
+use crate::traffic::{DEFAULT, OTEL, Traffic, client_bounds};
+
+const SEEDS: u64 = 50;
+/// At which a twentieth of the calls is 200 in ten minutes.
+const CALLS_PER_SECOND: f64 = 200.0 / 0.05 / 600.0;
+
+/// In how many of so many runs `reason` is said by the time that the ten minutes before were hedged alike.
+fn found(reason: DiagnosisReason, layout: &[f64], change: impl Fn(&mut Traffic)) -> u64 {
+    let finds = |seed: &u64| {
+        let mut traffic = Traffic::new(
+            Service::independent(Attempts::lognormal(0.04, 0.5, 0.0)),
+            layout,
+            *seed,
+        );
+        traffic.calls_per_second = CALLS_PER_SECOND;
+        change(&mut traffic);
+        traffic.run(3600.0);
+        traffic.says(reason)
+    };
+    (0..SEEDS).filter(finds).count() as u64
+}
+
+#[track_caller]
+fn nine_of_ten(reason: DiagnosisReason, change: impl Fn(&mut Traffic)) {
+    for layout in [DEFAULT.to_vec(), OTEL.to_vec(), client_bounds()] {
+        let found = found(reason, &layout, &change);
+        assert!(found * 10 >= SEEDS * 9, "{found} of {SEEDS} with {layout:?}");
+    }
+}
+
+#[test]
+fn replicas_that_share_slow_times() {
+    nine_of_ten(DiagnosisReason::SlowTogether, |traffic| {
+        let usual = Attempts::lognormal(0.04, 0.5, 0.0);
+        traffic.service = Service::dependent(usual.clone(), 0.05, usual.times(10.0));
+    });
+}
+
+#[test]
+fn requests_that_are_heavy_for_every_replica() {
+    nine_of_ten(DiagnosisReason::RequestBound, |traffic| {
+        let usual = Attempts::lognormal(0.04, 0.5, 0.0);
+        traffic.service = Service::dependent(usual, 0.05, Attempts::lognormal(0.4, 0.2, 0.0));
+    });
+}
+
+#[test]
+fn hedges_that_never_win() {
+    nine_of_ten(DiagnosisReason::NoBenefit, |traffic| traffic.never_wins = true);
+}
+
+#[test]
+fn counters_of_calls_that_are_four_times_as_often_slow() {
+    nine_of_ten(DiagnosisReason::EstimateDisagrees, |traffic| {
+        traffic.counted_elsewhere = Some(0.2)
+    });
+}
+
+#[test]
+fn counters_of_calls_that_are_seldom_slow() {
+    nine_of_ten(DiagnosisReason::EstimateDisagrees, |traffic| {
+        traffic.counted_elsewhere = Some(0.005)
+    });
+}
+
+#[test]
+fn a_service_that_becomes_slow_as_a_whole() {
+    nine_of_ten(DiagnosisReason::TooSlow, |traffic| {
+        let tight = Attempts::lognormal(0.04, 0.2, 0.0);
+        traffic.service = Service::independent(tight.clone());
+        traffic.run(7200.0);
+        traffic.service = Service::independent(tight.times(3.0));
+    });
+}
