@@ -2,7 +2,8 @@
 
 use crate::history::Coverage;
 use crate::survival::Survival;
-use crate::{Basis, Effect, Hedging, Measures, Rules, tail};
+use crate::tail::Attempt;
+use crate::{Basis, Effect, Hedging, Measures, Rules};
 
 /// What is inferred is said where chance and buckets each leave no more than this part of it open.
 const KNOWN_TO: f64 = 0.05;
@@ -16,6 +17,8 @@ pub(crate) struct Known<'a> {
     pub(crate) attempt: &'a Survival,
     /// How much of it was hedged.
     pub(crate) coverage: &'a Coverage,
+    /// The one delay, in seconds, that all of it was hedged at.
+    pub(crate) delay: Option<f64>,
     /// The measured `a`: the share of the calls past the delay that were hedged.
     pub(crate) hedged_share: Option<f64>,
     /// Nothing says that attempts of one call are slow together.
@@ -114,12 +117,16 @@ impl Known<'_> {
     /// buckets leave open of it, is too large.
     fn inferred(&self, deadline: f64) -> Option<f64> {
         let hedged_share = self.hedged_share.filter(|_| self.independent)?;
-        let delay = self.coverage.only_delay()?;
+        let delay = self.delay?;
         let missed = self.calls.at(deadline)?;
         if self.calls.calls() * missed < 1.0 / (KNOWN_TO * KNOWN_TO) {
             return None;
         }
-        let (least, most) = tail::of_attempt(self.calls, delay, hedged_share, deadline)?;
+        let attempt = Attempt {
+            seen: self.calls,
+            hedged: Some((delay, hedged_share)),
+        };
+        let (least, most) = attempt.inferred(deadline)?;
         let known = most <= (1.0 + KNOWN_TO) * (1.0 + KNOWN_TO) * least;
         known.then(|| (least * most).sqrt().clamp(missed, 1.0))
     }
@@ -256,6 +263,7 @@ mod tests {
             calls: &attempt,
             attempt: &attempt,
             coverage: &Coverage::Unhedged,
+            delay: Some(0.5),
             hedged_share: None,
             independent: true,
         };
@@ -281,6 +289,7 @@ mod tests {
                 calls: &attempt,
                 attempt: &attempt,
                 coverage: &coverage,
+                delay: Some(0.5),
                 hedged_share: Some(0.8),
                 independent: true,
             };
@@ -307,6 +316,7 @@ mod tests {
             calls: &server,
             attempt: &server,
             coverage: &Coverage::Unhedged,
+            delay: Some(0.5),
             hedged_share: None,
             independent: true,
         };
@@ -330,6 +340,7 @@ mod tests {
                 calls,
                 attempt: calls,
                 coverage: &coverage,
+                delay: Some(0.5),
                 hedged_share,
                 independent,
             };

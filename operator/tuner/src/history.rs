@@ -47,13 +47,6 @@ impl Coverage {
         }
     }
 
-    /// The one delay, in seconds, that all calls were hedged at.
-    pub(crate) fn only_delay(&self) -> Option<f64> {
-        let Self::Wholly(parts) = self else { return None };
-        let (first, last) = (parts.first()?.delay, parts.last()?.delay);
-        first.total_cmp(&last).is_eq().then_some(first)
-    }
-
     /// The smallest delay in use, in seconds: up to it a call is its first attempt.
     pub(crate) fn smallest_delay(&self) -> Option<f64> {
         self.parts().first().map(|part| part.delay)
@@ -136,6 +129,29 @@ impl History {
             false if self.since(at).is_some_and(|since| since <= followed) => Coverage::Wholly(parts),
             false => Coverage::Partly(parts),
         }
+    }
+
+    /// The smallest and the largest delay, in seconds, that a call in the `window` that ends `at` can have been hedged at, when
+    /// clients follow a document within `propagation`.
+    pub(crate) fn delays(
+        &self,
+        at: Timestamp,
+        window: Duration,
+        propagation: Duration,
+    ) -> Option<(f64, f64)> {
+        let start = at.minus(window);
+        let followed = |stretch: &&Stretch| {
+            let until = stretch.until.map_or(at, |until| until.plus(propagation));
+            stretch.from < at && until > start
+        };
+        let delays = self
+            .0
+            .iter()
+            .filter(followed)
+            .map(|stretch| stretch.delay_ms / 1e3);
+        delays
+            .map(|delay| (delay, delay))
+            .reduce(|(least, most), (delay, _)| (least.min(delay), most.max(delay)))
     }
 
     /// Since when hedging had been on without a break `at` that time, if it was on.

@@ -185,15 +185,6 @@ impl Survival {
         solved
     }
 
-    /// The same where the share `a` of the calls past the delay that were hedged was measured.
-    pub(crate) fn of_attempt_hedged(&self, parts: &[Hedged], hedged_share: f64) -> Self {
-        let measured = |part: &Hedged| Hedged {
-            budget: hedged_share * self.at_most(part.delay),
-            ..*part
-        };
-        self.of_attempt(&parts.iter().map(measured).collect::<Vec<_>>())
-    }
-
     /// The largest share of the calls past the delay that the budget lets be hedged.
     fn most_hedged(&self, part: &Hedged) -> f64 {
         let past_delay = self.at_most(part.delay);

@@ -30,34 +30,108 @@ pub(crate) fn range(survival: &Survival, time: f64) -> (f64, f64) {
     if upper.0 <= lower.0 {
         return (upper.1, upper.1);
     }
+    between(before, lower, upper, upper, time)
+}
+
+/// The least and the most at a `time` between two edges, the upper one known to lie between two shares, where the bucket
+/// before them begins at `before`.
+fn between(before: Edge, lower: Edge, least: Edge, most: Edge, time: f64) -> (f64, f64) {
     let crowd = |from: Edge, to: Edge| (from.1 - to.1) / (to.0 - from.0);
-    if before.0 < lower.0 && crowd(lower, upper) < crowd(before, lower) {
-        let straight = survival.at_most(time);
-        let bent = unanswered(lower, upper, time);
+    if before.0 < lower.0 && crowd(lower, least) < crowd(before, lower) {
+        let straight = lower.1 - (lower.1 - most.1) * (time - lower.0) / (most.0 - lower.0);
+        let bent = unanswered(lower, least, time);
         (bent.min(straight), bent.max(straight))
     } else {
-        (upper.1, lower.1)
+        (least.1, lower.1)
     }
 }
 
-/// What one attempt leaves unanswered after `time` seconds: least and most, from `calls` of which the share `hedged` of
-/// those past `delay` was hedged; `None` so many delays on that nothing would be known.
-///
-/// `S(t) = S_L(t) / (1 - a (1 - S(t-d)))`, from the first delay up, where `S = S_L`.
-pub(crate) fn of_attempt(calls: &Survival, delay: f64, hedged: f64, time: f64) -> Option<(f64, f64)> {
-    let delays = (time / delay).ceil() - 1.0;
-    if !(delay > 0.0 && (..=MOST_DELAYS).contains(&delays)) {
-        return None;
+/// One attempt, behind what a metric says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attempt<'a> {
+    /// What the metric says.
+    pub(crate) seen: &'a Survival,
+    /// The delay in seconds, and the share `a` of the calls past it that were hedged, where the metric sees those calls.
+    pub(crate) hedged: Option<(f64, f64)>,
+}
+
+impl Attempt<'_> {
+    /// The least and the most that an attempt leaves unanswered after `time` seconds, and never more than before; `None` so
+    /// many delays on that nothing would be known.
+    pub(crate) fn range(&self, time: f64) -> Option<(f64, f64)> {
+        let (least, most) = self.solved(time)?;
+        Some((least.min(most), most))
     }
-    let mut left = delays.max(0.0);
-    let (mut least, mut most) = range(calls, time - left * delay);
-    while left > 0.0 {
-        left -= 1.0;
-        let (fewest, all) = range(calls, time - left * delay);
-        let waiting = |hedge_too_late: f64| 1.0 - hedged * (1.0 - hedge_too_late);
-        (least, most) = (fewest / waiting(most), (all / waiting(least)).min(most));
+
+    /// The same, of calls that independent attempts can have had: `None` where more of them are unanswered than those would
+    /// leave, even if attempts answered nothing after the delay.
+    pub(crate) fn inferred(&self, time: f64) -> Option<(f64, f64)> {
+        self.solved(time).filter(|(least, most)| least <= most)
     }
-    (least.is_finite() && least <= most).then_some((least, most))
+
+    /// `S(t) = S_L(t) / (1 - a (1 - S(t-d)))`, from the first delay up, where `S = S_L`.
+    fn solved(&self, time: f64) -> Option<(f64, f64)> {
+        let Some((delay, hedged)) = self.hedged else {
+            return Some(range(self.seen, time));
+        };
+        let delays = (time / delay).ceil() - 1.0;
+        if !(delay > 0.0 && (..=MOST_DELAYS).contains(&delays)) {
+            return None;
+        }
+        let mut left = delays.max(0.0);
+        let (mut least, mut most) = self.calls(time - left * delay);
+        let passed = self.calls(delay).1;
+        while left > 0.0 {
+            left -= 1.0;
+            let (fewest, all) = self.calls(time - left * delay);
+            let waiting = |hedge_too_late: f64| 1.0 - hedged * (1.0 - hedge_too_late);
+            (least, most) = (
+                fewest / waiting(most),
+                (all / waiting(least.min(most))).min(most).min(passed),
+            );
+        }
+        (least.is_finite() && most.is_finite()).then_some((least, most))
+    }
+
+    /// The least and the most that a call leaves unanswered. Within the bucket that holds the delay hedges begin to answer:
+    /// nothing is known there but its bounds.
+    fn calls(&self, time: f64) -> (f64, f64) {
+        let bounds = self.seen.bounds();
+        let bucket = |time: f64| bounds.partition_point(|&bound| bound < time);
+        let shared = self
+            .hedged
+            .is_some_and(|(delay, _)| bucket(delay) == bucket(time));
+        match bounds.get(bucket(time)) {
+            Some(&upper) if shared && time > 0.0 && time < upper => {
+                let lower = bucket(time).checked_sub(1).map_or(0.0, |before| bounds[before]);
+                (self.seen.at_most(upper), self.seen.at_most(lower))
+            }
+            _ => range(self.seen, time),
+        }
+    }
+
+    /// The least and the most that an attempt leaves unanswered after the delay: between the bounds of the bucket that
+    /// holds it, as attempts have them.
+    pub(crate) fn passed(&self, delay: f64) -> Option<(f64, f64)> {
+        let bounds = self.seen.bounds();
+        let index = bounds.partition_point(|&bound| bound < delay);
+        let edge = |time: f64| (time, self.seen.at_most(time));
+        let before = |index: usize| edge(index.checked_sub(1).map_or(0.0, |before| bounds[before].max(0.0)));
+        let Some(&upper) = bounds.get(index) else {
+            return Some((0.0, before(index).1));
+        };
+        if upper <= delay {
+            return Some((self.seen.at_most(delay), self.seen.at_most(delay)));
+        }
+        let (least, most) = self.range(upper)?;
+        Some(between(
+            before(index.saturating_sub(1)),
+            before(index),
+            (upper, least),
+            (upper, most),
+            delay,
+        ))
+    }
 }
 
 /// The share that is unanswered at a `time` between two edges.
@@ -81,7 +155,7 @@ pub(crate) fn answered_after((lower, waiting): Edge, (upper, left): Edge, share:
 
 #[cfg(test)]
 mod tests {
-    use super::{answered_after, of_attempt, range, unanswered};
+    use super::{Attempt, answered_after, range, unanswered};
     use crate::Histogram;
     use crate::survival::Survival;
 
@@ -138,13 +212,38 @@ mod tests {
     fn an_attempt_is_found_behind_hedged_calls() {
         // S: 10 % after 1 s, 5 % after 2 s, 4 % after 3 s; d = 1 s, all hedged: S_L(2) = 0.05 x 0.1, S_L(3) = 0.04 x 0.05.
         let calls = survival(&[(1.0, 9000.0), (2.0, 9950.0), (3.0, 9980.0)]);
-        assert_range(of_attempt(&calls, 1.0, 1.0, 1.0).unwrap(), (0.1, 0.1));
-        assert_range(of_attempt(&calls, 1.0, 1.0, 2.0).unwrap(), (0.05, 0.05));
-        assert_range(of_attempt(&calls, 1.0, 1.0, 3.0).unwrap(), (0.04, 0.04));
+        let attempt = |delay, hedged| Attempt {
+            seen: &calls,
+            hedged: Some((delay, hedged)),
+        };
+        assert_range(attempt(1.0, 1.0).range(1.0).unwrap(), (0.1, 0.1));
+        assert_range(attempt(1.0, 1.0).range(2.0).unwrap(), (0.05, 0.05));
+        assert_range(attempt(1.0, 1.0).range(3.0).unwrap(), (0.04, 0.04));
+        assert_eq!(attempt(0.1, 1.0).range(2.0), None);
+        assert_eq!(attempt(0.0, 1.0).range(2.0), None);
         // Half of them: S_L(2) = 0.05 (1 - 0.5 x 0.9).
         let calls = survival(&[(1.0, 9000.0), (2.0, 9725.0)]);
-        assert_range(of_attempt(&calls, 1.0, 0.5, 2.0).unwrap(), (0.05, 0.05));
-        assert_eq!(of_attempt(&calls, 0.1, 0.5, 2.0), None);
-        assert_eq!(of_attempt(&calls, 0.0, 0.5, 2.0), None);
+        let attempt = Attempt {
+            seen: &calls,
+            hedged: Some((1.0, 0.5)),
+        };
+        assert_range(attempt.range(2.0).unwrap(), (0.05, 0.05));
+    }
+
+    #[test]
+    fn a_bucket_in_which_hedges_begin_to_answer_is_not_read_along_a_line() {
+        // 10 % pass 1 s and the delay of 1.8 s, and hedges have answered all but a tenth of these by 2 s.
+        let calls = survival(&[(0.5, 2000.0), (1.0, 9000.0), (2.0, 9900.0)]);
+        let attempt = Attempt {
+            seen: &calls,
+            hedged: Some((1.8, 1.0)),
+        };
+        assert_range(attempt.range(1.8).unwrap(), (0.01, 0.1));
+        assert_range(attempt.range(1.5).unwrap(), (0.01, 0.1));
+        assert_range(attempt.range(1.0).unwrap(), (0.1, 0.1));
+        // Attempts have 1 % / S(0.2) after 2 s, and of S(0.2) no more is known than that it is between 0.8 and 1.
+        let (least, most) = attempt.passed(1.8).unwrap();
+        assert!(near(most, 0.1 - (0.1 - 0.01 / 0.8) * 0.8), "{most}");
+        assert!(near(least, 0.1 * 1.8_f64.powf(0.1_f64.log2())), "{least}");
     }
 }

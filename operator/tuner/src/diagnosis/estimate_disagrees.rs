@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::evidence::Evidence;
 use super::look::{Look, Outcome};
-use crate::tail;
-use crate::{Measures, Timestamp, messages, wilson};
+use crate::tail::Attempt;
+use crate::{Timestamp, messages, wilson};
 
 pub(super) const ADVICE: &str = "do the latency metric and the counters, with their labels, count the same calls, and do clients \
                                  follow this target's document?";
@@ -53,7 +53,7 @@ impl Strikes {
 /// `(hedges + blocked) / calls` against the share of calls past the delay that the metric says; `strikes` counts.
 ///
 /// What the metric says is as wide as the bucket that holds the delay leaves it. With more than one hedge per call each `d` more is
-/// another chance, and all of them are counted. Without those kept back only too many hedges can be seen.
+/// another chance, and all of them are counted: at most as many as the first. Without those kept back only too many hedges can be seen.
 pub(super) fn look(evidence: &Evidence<'_>, said: bool, strikes: &mut Strikes) -> Option<Look> {
     let rules = evidence.rules;
     let estimate = evidence.estimate()?;
@@ -62,21 +62,25 @@ pub(super) fn look(evidence: &Evidence<'_>, said: bool, strikes: &mut Strikes) -
     if tally.calls * (1.0 - rules.delay.quantile) < PASSED {
         return None;
     }
-    let survival = match rules.measures {
-        Measures::LogicalCall => &estimate.calls,
-        Measures::Attempt { .. } | Measures::Server => &estimate.attempt,
-    };
-    let chances = u32::from(rules.budget.max_attempts.saturating_sub(1).max(1));
-    let shares = |chance: u32| tail::range(survival, delay * f64::from(chance) - rules.unseen());
-    let (least, _) = shares(1);
-    let most: f64 = (1..=chances).map(|chance| shares(chance).1).sum();
+    // Where none was hedged, calls are attempts.
+    let attempt = evidence.attempt().unwrap_or(Attempt {
+        seen: &estimate.calls,
+        hedged: None,
+    });
+    let delay_seen = delay - rules.unseen();
+    let (least, most) = attempt.passed(delay_seen)?;
+    let chances = f64::from(rules.budget.max_attempts.saturating_sub(1).max(1));
     let counted = tally.due().unwrap_or(tally.hedges);
-    let above = wilson::lower(counted, tally.calls) > FACTOR * most;
+    let above = wilson::lower(counted, tally.calls) > FACTOR * most * chances;
     let under = tally.blocked.is_some() && wilson::upper(counted, tally.calls) < least / FACTOR;
     if tally.from() >= strikes.at {
         strikes.count(above || under, said, tally.at);
     }
     let percent = |share: f64| messages::number(share * 100.0);
+    let told = match (percent(least), percent(most)) {
+        (least, most) if least == most => most,
+        (least, most) => format!("{least} to {most}"),
+    };
     Some(Look {
         outcome: match strikes.count {
             STRIKES.. => Outcome::Shown,
@@ -88,7 +92,7 @@ pub(super) fn look(evidence: &Evidence<'_>, said: bool, strikes: &mut Strikes) -
             percent(counted / tally.calls),
             tally.calls,
             messages::milliseconds(delay),
-            percent(survival.at_most(delay - evidence.rules.unseen())),
+            told,
         ),
     })
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::effect::Known;
 use crate::history::{Coverage, History};
 use crate::latency::{Estimate, Finding, Sight};
-use crate::survival::Survival;
+use crate::tail::Attempt;
 use crate::tally::{Tally, tallies};
 use crate::{Measures, Readings, Rules, Timestamp};
 
@@ -56,50 +56,61 @@ impl<'a> Evidence<'a> {
 
     /// The measured `a`: the share of the calls past the delay that were hedged, over the window of the latency reading.
     pub(crate) fn hedged_share(&self) -> Option<f64> {
-        let estimate = self.estimate()?;
-        let passed = self
-            .delay_of_latency()
-            .and_then(|delay| estimate.calls.at(delay))
-            .filter(|_| self.rules.measures == Measures::LogicalCall);
-        self.beside_latency()?.hedged_share(passed)
+        self.beside_latency()?.hedged_share(self.passed())
+    }
+
+    /// The share of calls that pass the delay, where it is a bucket's bound.
+    fn passed(&self) -> Option<f64> {
+        let calls = &self.estimate()?.calls;
+        let delay = self.delay_of_latency()?;
+        let at_bound = calls
+            .bounds()
+            .iter()
+            .any(|&bound| (bound - delay).abs() <= f64::EPSILON * delay);
+        (at_bound && self.rules.measures == Measures::LogicalCall).then(|| calls.at_most(delay))
     }
 
     /// The one delay, in seconds, at which all calls of the latency reading were hedged.
     pub(super) fn delay_of_latency(&self) -> Option<f64> {
-        self.estimate()?.coverage.only_delay()
+        self.only_delay(self.estimate()?.at, self.window?)
+    }
+
+    /// The one delay, in seconds, at which all calls of `tally` were hedged.
+    pub(super) fn delay_of(&self, tally: &Tally) -> Option<f64> {
+        self.only_delay(tally.at, tally.window)
+    }
+
+    fn only_delay(&self, at: Timestamp, window: Duration) -> Option<f64> {
+        let propagation = self.rules.propagation;
+        let Coverage::Wholly(_) = self.history.coverage(at, window, propagation) else {
+            return None;
+        };
+        let (least, most) = self.history.delays(at, window, propagation)?;
+        least.total_cmp(&most).is_eq().then_some(least)
     }
 
     /// The smallest and the largest delay, in seconds, that the hedges of `tally` had, where the history reaches as far.
     pub(super) fn delays_of(&self, tally: &Tally) -> Option<(f64, f64)> {
         let longest = self.rules.windows.max_window.max(self.rules.windows.window);
-        let coverage = self
-            .history
-            .coverage(tally.at, tally.window, self.rules.propagation);
-        let parts = coverage.parts();
         let known = tally.window <= longest;
-        known.then_some((parts.first()?.delay, parts.last()?.delay))
+        known.then(|| {
+            self.history
+                .delays(tally.at, tally.window, self.rules.propagation)
+        })?
     }
 
-    /// The one delay, in seconds, at which all calls of `tally` were hedged.
-    pub(super) fn delay_of(&self, tally: &Tally) -> Option<f64> {
-        self.coverage(tally).only_delay()
-    }
-
-    fn coverage(&self, tally: &Tally) -> Coverage {
-        self.history
-            .coverage(tally.at, tally.window, self.rules.propagation)
-    }
-
-    /// The survival of one attempt, with the share that was hedged as counted where that matters.
-    pub(super) fn attempt(&self) -> Option<Survival> {
+    /// One attempt, with the share that was hedged as counted where the metric sees hedged calls.
+    pub(super) fn attempt(&self) -> Option<Attempt<'a>> {
         let estimate = self.estimate()?;
-        match (self.rules.measures, &estimate.coverage) {
-            (Measures::LogicalCall, Coverage::Wholly(parts)) => {
-                Some(estimate.calls.of_attempt_hedged(parts, self.hedged_share()?))
-            }
-            (Measures::LogicalCall, Coverage::Partly(_)) => None,
-            _ => Some(estimate.attempt.clone()),
-        }
+        let (seen, hedged) = match (self.rules.measures, &estimate.coverage) {
+            (Measures::LogicalCall, Coverage::Unhedged) => (&estimate.calls, None),
+            (Measures::LogicalCall, _) => (
+                &estimate.calls,
+                Some((self.delay_of_latency()?, self.hedged_share()?)),
+            ),
+            (Measures::Attempt { .. } | Measures::Server, _) => (&estimate.attempt, None),
+        };
+        Some(Attempt { seen, hedged })
     }
 
     /// What the effect of hedging is computed from.
@@ -109,6 +120,7 @@ impl<'a> Evidence<'a> {
             calls: &estimate.calls,
             attempt: &estimate.attempt,
             coverage: &estimate.coverage,
+            delay: self.delay_of_latency(),
             hedged_share: self.hedged_share(),
             independent,
         })

@@ -3,8 +3,7 @@
 use super::evidence::Evidence;
 use super::look::{Look, Outcome};
 use crate::messages;
-use crate::survival::Survival;
-use crate::tail::{self, answered_after};
+use crate::tail::{Attempt, answered_after};
 use crate::tally::Tally;
 
 pub(super) const ADVICE: &str = "slowness belongs to the request, or the replicas are slow together: make such requests \
@@ -33,17 +32,12 @@ pub(super) fn look(evidence: &Evidence<'_>) -> Option<Look> {
         return None;
     }
     let attempt = evidence.attempt()?;
+    let unseen = evidence.rules.unseen();
     let deadline = evidence
         .rules
         .deadline
         .map_or(f64::INFINITY, |deadline| deadline.as_secs_f64());
-    let wins_at = |delay: f64| {
-        wins_if_independent(
-            &attempt,
-            delay - evidence.rules.unseen(),
-            deadline - evidence.rules.unseen(),
-        )
-    };
+    let wins_at = |delay: f64| wins_if_independent(&attempt, delay - unseen, deadline - unseen);
     let expected = wins_at(shortest)?.min(wins_at(longest)?);
     let wins = tally.wins?;
     Some(Look {
@@ -63,16 +57,23 @@ pub(super) fn look(evidence: &Evidence<'_>) -> Option<Look> {
 /// From buckets this is a low estimate. Read linearly, as quantiles are, they promise up to four times the truth: calls of
 /// a wide bucket lie near its lower bound, where a hedge has hardly any time. So those calls are spread as a power law has
 /// them, and of the hedges only as many count as answered as surely are.
-fn wins_if_independent(attempt: &Survival, delay: f64, deadline: f64) -> Option<f64> {
-    let surely_answered = |time: f64| 1.0 - tail::range(attempt, time).1;
-    let passed = attempt.at_most(delay);
-    if passed <= 0.0 || delay <= 0.0 {
-        return None;
-    }
-    let beyond = attempt.bounds().iter().copied().filter(|&bound| bound > delay);
+fn wins_if_independent(attempt: &Attempt<'_>, delay: f64, deadline: f64) -> Option<f64> {
+    let surely_answered = |time: f64| attempt.range(time).map_or(0.0, |(_, most)| 1.0 - most);
+    let (_, passed) = attempt
+        .passed(delay)
+        .filter(|&(_, most)| most > 0.0 && delay > 0.0)?;
+    let beyond = attempt
+        .seen
+        .bounds()
+        .iter()
+        .copied()
+        .filter(|&bound| bound > delay);
     let (mut wins, mut lower, mut waiting) = (0.0, delay, passed);
     for upper in beyond {
-        let left = attempt.at_most(upper).min(waiting);
+        let Some((least, most)) = attempt.range(upper) else {
+            break;
+        };
+        let left = (least * most).sqrt().min(waiting);
         let part = (waiting - left) / f64::from(POINTS);
         for point in 0..POINTS {
             let share = (f64::from(point) + 0.5) / f64::from(POINTS);

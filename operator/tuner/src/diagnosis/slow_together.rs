@@ -2,7 +2,6 @@
 
 use super::evidence::Evidence;
 use super::look::{Look, Outcome};
-use crate::tail;
 use crate::{Measures, messages};
 
 pub(super) const ADVICE: &str = "find what the replicas share when they are slow (a disk, a neighbour, a dependency, a \
@@ -22,17 +21,20 @@ const UNANSWERED_MOST: f64 = 0.5;
 /// Calls past the delay `d`, a time `u` later: the hedge has answered `1 - S(u)` of those that were hedged, if attempts are
 /// independent, so `S_L(d+u) / S_L(d) <= 1 - a (1 - S(u))`, whatever the first attempts of those calls do.
 ///
-/// `d + u` is a bucket bound. `S` is known up to `d`, beyond that `S(d)` is the most that it can be.
+/// `d + u` is a bucket bound. `S` is known up to `d`, beyond that `S(d)` is the most that it can be. How many calls pass `d`
+/// is counted: in the bucket that holds it hedges begin to answer, and a line through that bucket finds too few.
 pub(super) fn look(evidence: &Evidence<'_>) -> Option<Look> {
     if evidence.rules.measures != Measures::LogicalCall {
         return None;
     }
     let calls = &evidence.estimate()?.calls;
     let delay = evidence.delay_of_latency()?;
-    if evidence.beside_latency()?.hedges < HEDGED {
+    let tally = evidence.beside_latency()?;
+    if tally.hedges < HEDGED {
         return None;
     }
-    let hedged_share = evidence.hedged_share()?;
+    let attempt = evidence.attempt()?;
+    let (_, hedged_share) = attempt.hedged?;
     let deadline = evidence
         .rules
         .deadline
@@ -41,12 +43,13 @@ pub(super) fn look(evidence: &Evidence<'_>) -> Option<Look> {
         .bounds()
         .iter()
         .filter(|&&until| until > delay && until <= deadline)
-        .map(|&until| (tail::range(calls, delay.min(until - delay)).1, until))
+        .filter_map(|&until| Some((attempt.range(delay.min(until - delay))?.1, until)))
         .filter(|&(unanswered, _)| unanswered <= UNANSWERED_MOST)
         .min_by(|left, right| distance(left.0).total_cmp(&distance(right.0)))?;
 
-    let passed = calls.calls() * calls.at(delay)?;
-    let left = calls.calls() * calls.at(until)?;
+    let share_passed = tally.due().map(|due| due / tally.calls);
+    let passed = calls.calls() * share_passed.or_else(|| Some(attempt.range(delay)?.1))?;
+    let left = (calls.calls() * calls.at(until)?).min(passed);
     let most = 1.0 - hedged_share * (1.0 - unanswered);
     let percent = |share: f64| messages::number(share * 100.0);
     Some(Look {

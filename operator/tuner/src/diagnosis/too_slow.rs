@@ -75,6 +75,9 @@ pub(super) fn look(evidence: &Evidence<'_>, usual: Option<Usual>) -> Option<Look
         Err(Finding::AtLeast { p50, .. }) => (*p50, None),
         Err(Finding::Nothing { .. }) => return None,
     };
+    if !(p50.is_finite() && p50 > 0.0) {
+        return None;
+    }
     let usual = usual.map(|usual| usual.p50_ms / 1e3);
     let tail = p99.map(|p99| p99 / p50);
     let moved = usual.map(|usual| p50 / usual);

@@ -31,17 +31,14 @@ fn at_most_one(traffic: &Traffic) {
 #[test]
 fn a_light_tail() {
     at_most_one(&month(&healthy()[0], &client_bounds(), 1));
-    at_most_one(&month(&healthy()[0], DEFAULT, 2));
 }
 
 #[test]
 fn a_heavy_tail() {
-    at_most_one(&month(&healthy()[1], DEFAULT, 3));
-    at_most_one(&month(&healthy()[1], &client_bounds(), 4));
+    at_most_one(&month(&healthy()[1], DEFAULT, 2));
 }
 
 #[test]
 fn one_slow_replica_of_twenty() {
-    at_most_one(&month(&healthy()[2], OTEL, 5));
-    at_most_one(&month(&healthy()[2], &client_bounds(), 6));
+    at_most_one(&month(&healthy()[2], OTEL, 3));
 }

@@ -152,7 +152,7 @@ impl Traffic {
             1.0
         };
         let (mut left, mut share_left) = (calls, 1.0);
-        let mut due = 0.0;
+        let (mut due, mut sent, mut won) = (0.0, 0.0, 0.0);
         for (share, attempts) in &kinds {
             let of_kind = draw(&mut self.rng, left, share / share_left);
             (left, share_left) = (left - of_kind, share_left - share);
@@ -176,23 +176,19 @@ impl Traffic {
                     }
             });
             due += passed;
-            step.hedges += hedges;
+            sent += hedges;
             if !never_wins && hedges > 0.0 {
-                step.wins += draw(&mut self.rng, hedges, attempts.wins(delay));
+                won += draw(&mut self.rng, hedges, attempts.wins(delay));
             }
         }
-        step.calls += calls;
         if let (Some(share), Some(_)) = (self.counted_elsewhere, delay) {
             due = draw(&mut self.rng, calls, share);
-            let hedges = due.min(budget * calls);
-            step.wins *= if step.hedges > 0.0 {
-                hedges / step.hedges
-            } else {
-                0.0
-            };
-            step.hedges = hedges;
+            (won, sent) = (won.min(due), due.min(budget * calls));
         }
-        step.blocked += (due - step.hedges).max(0.0);
+        step.calls += calls;
+        step.hedges += sent;
+        step.blocked += due - sent;
+        step.wins += won;
         self.service.kinds = kinds;
     }
 
