@@ -12,7 +12,8 @@ use crate::saturation::Saturation;
 use crate::switch::{Inputs, Phase};
 use crate::told::Told;
 use crate::{
-    Decision, DiagnosisReason, Hedging, LimitedBy, Mode, Orders, Readings, Reason, Rules, Timestamp,
+    Decision, Diagnosis, DiagnosisReason, Hedging, LimitedBy, Mode, Orders, Readings, Reason, Rules,
+    Timestamp,
 };
 
 /// Decides for one target.
@@ -58,8 +59,8 @@ fn run(
     forget_another_measure(rules, &mut memory);
     let sight = latency::read(rules, readings.latency.as_ref(), in_force_ms, &mut memory, now);
     let traffic_is_back = note_latency(rules, &sight, in_force_ms, &mut memory, now);
-    let evidence = Evidence::new(rules, readings, &sight, &memory.history, now);
-    let diagnoses = diagnose(&evidence, &mut memory);
+    let mut evidence = Evidence::new(rules, readings, &sight, &memory.history, now);
+    let diagnoses = diagnose(&mut evidence, &mut memory);
     let rests = memory.findings.rests(now).then_some(Reason::NoBenefit);
     let blocker = halted.or_else(|| unfit(&memory)).or(rests);
 
@@ -122,13 +123,7 @@ fn run(
     };
     let decision = Decision {
         revision: memory.revision,
-        message: match diagnoses
-            .iter()
-            .find(|diagnosis| diagnosis.reason == DiagnosisReason::NoBenefit)
-        {
-            Some(diagnosis) if reason == Reason::NoBenefit => diagnosis.message.clone(),
-            _ => told.message(reason),
-        },
+        message: no_benefit(reason, &diagnoses).unwrap_or_else(|| told.message(reason)),
         reason,
         recommended_ms: estimate
             .map(|estimate| estimate.target.recommended * 1e3)
@@ -195,6 +190,15 @@ fn reason(mode: Mode, blocker: Option<Reason>, phase: Phase, latency_known: bool
         (None, Phase::Ramping { .. }) => Reason::Ramping,
         (None, Phase::Full { .. }) => Reason::Tuned,
     }
+}
+
+/// What is said of hedges that do not win, when that keeps hedging off.
+fn no_benefit(reason: Reason, diagnoses: &[Diagnosis]) -> Option<String> {
+    let said = diagnoses
+        .iter()
+        .find(|diagnosis| diagnosis.reason == DiagnosisReason::NoBenefit);
+    said.filter(|_| reason == Reason::NoBenefit)
+        .map(|diagnosis| diagnosis.message.clone())
 }
 
 /// How clients hedge now, and what keeps the delay from the percentile; `None` when off.

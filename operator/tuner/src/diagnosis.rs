@@ -30,7 +30,7 @@ use look::Look;
 const LINGERS: Duration = Duration::from_secs(3600);
 
 /// Looks at the evidence, and notes in `memory` what begins and what ends.
-pub(crate) fn diagnose(evidence: &Evidence<'_>, memory: &mut Memory) -> Vec<Diagnosis> {
+pub(crate) fn diagnose(evidence: &mut Evidence<'_>, memory: &mut Memory) -> Vec<Diagnosis> {
     let findings = &mut memory.findings;
     let now = evidence.now;
     let mut told = Vec::new();
@@ -44,6 +44,20 @@ pub(crate) fn diagnose(evidence: &Evidence<'_>, memory: &mut Memory) -> Vec<Diag
             });
         }
     };
+    let look = estimate_disagrees::look(
+        evidence,
+        findings.estimate_disagrees.is_some(),
+        &mut findings.strikes,
+    );
+    tell(
+        DiagnosisReason::EstimateDisagrees,
+        &mut findings.estimate_disagrees,
+        look,
+        Duration::ZERO,
+        estimate_disagrees::ADVICE,
+    );
+    // Counters of other calls say nothing about these.
+    evidence.counters_agree = findings.estimate_disagrees.is_none();
     tell(
         DiagnosisReason::SlowTogether,
         &mut findings.slow_together,
@@ -57,18 +71,6 @@ pub(crate) fn diagnose(evidence: &Evidence<'_>, memory: &mut Memory) -> Vec<Diag
         request_bound::look(evidence),
         LINGERS,
         request_bound::ADVICE,
-    );
-    let look = estimate_disagrees::look(
-        evidence,
-        findings.estimate_disagrees.is_some(),
-        &mut findings.strikes,
-    );
-    tell(
-        DiagnosisReason::EstimateDisagrees,
-        &mut findings.estimate_disagrees,
-        look,
-        Duration::ZERO,
-        estimate_disagrees::ADVICE,
     );
     too_slow::note(evidence, &mut findings.usual);
     tell(

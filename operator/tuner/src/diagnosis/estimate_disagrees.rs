@@ -52,8 +52,9 @@ impl Strikes {
 
 /// `(hedges + blocked) / calls` against the share of calls past the delay that the metric says; `strikes` counts.
 ///
-/// What the metric says is as wide as the bucket that holds the delay leaves it. With more than one hedge per call each `d` more is
-/// another chance, and all of them are counted: at most as many as the first. Without those kept back only too many hedges can be seen.
+/// What the metric says is as wide as the bucket that holds the delay leaves it. With more than one hedge per call each `d`
+/// more is another chance, and all of them are counted: at most as many as the first. Without those kept back only too many
+/// hedges can be seen.
 pub(super) fn look(evidence: &Evidence<'_>, said: bool, strikes: &mut Strikes) -> Option<Look> {
     let rules = evidence.rules;
     let estimate = evidence.estimate()?;

@@ -21,6 +21,8 @@ pub(crate) struct Evidence<'a> {
     /// The delays in force, as far back as they are known.
     pub(super) history: History,
     pub(super) now: Timestamp,
+    /// Clients count the calls that the latency metric measures, as far as is known.
+    pub(super) counters_agree: bool,
 }
 
 impl<'a> Evidence<'a> {
@@ -38,6 +40,7 @@ impl<'a> Evidence<'a> {
             tallies: tallies(readings.counts.as_ref(), rules.max_staleness, now),
             history: history.clone(),
             now,
+            counters_agree: true,
         }
     }
 
@@ -56,7 +59,8 @@ impl<'a> Evidence<'a> {
 
     /// The measured `a`: the share of the calls past the delay that were hedged, over the window of the latency reading.
     pub(crate) fn hedged_share(&self) -> Option<f64> {
-        self.beside_latency()?.hedged_share(self.passed())
+        let tally = self.beside_latency().filter(|_| self.counters_agree)?;
+        tally.hedged_share(self.passed())
     }
 
     /// The share of calls that pass the delay, where it is a bucket's bound.

@@ -47,8 +47,9 @@ pub(super) fn look(evidence: &Evidence<'_>) -> Option<Look> {
         .filter(|&(unanswered, _)| unanswered <= UNANSWERED_MOST)
         .min_by(|left, right| distance(left.0).total_cmp(&distance(right.0)))?;
 
-    let share_passed = tally.due().map(|due| due / tally.calls);
-    let passed = calls.calls() * share_passed.or_else(|| Some(attempt.range(delay)?.1))?;
+    let counted = tally.due().map(|due| due / tally.calls);
+    let (least, most_passed) = attempt.passed(delay)?;
+    let passed = calls.calls() * counted.map_or(most_passed, |counted| counted.max(least));
     let left = (calls.calls() * calls.at(until)?).min(passed);
     let most = 1.0 - hedged_share * (1.0 - unanswered);
     let percent = |share: f64| messages::number(share * 100.0);

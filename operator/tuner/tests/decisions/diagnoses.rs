@@ -214,6 +214,21 @@ fn counters_that_disagree_three_times_in_a_row_do_not_count_what_the_metric_meas
 }
 
 #[test]
+fn counters_of_other_calls_show_nothing_about_these() {
+    // Calls look as if they were never hedged, and where the counters are from all of them were.
+    let mut target = healthy();
+    target.latency(times(6.0, &help_desk()));
+    target.counted(vec![counts(600, 6000.0, 1200.0, 0.0, 60.0)]);
+    assert!(says(&mut target, DiagnosisReason::RequestBound));
+    target.run(1800, 30);
+    assert!(says(&mut target, DiagnosisReason::EstimateDisagrees));
+    assert!(
+        message(&mut target, DiagnosisReason::RequestBound).starts_with("nothing to measure it on now; ")
+    );
+    assert_eq!(target.decide().effect.miss_share_unhedged, None);
+}
+
+#[test]
 fn counters_that_disagree_now_and_then_are_no_others() {
     let mut target = healthy();
     for _ in 0..4 {
