@@ -5,14 +5,19 @@ use std::time::Duration;
 use crate::closed_loop::Guided;
 use crate::counted::{self, Counted};
 use crate::delay::{Placed, place, rounded_up};
+use crate::diagnosis::{Evidence, counts_wanted, diagnose, forget_another_measure};
 use crate::effect::effect;
 use crate::fitness::{note_latency, unfit};
 use crate::latency::{self, Estimate};
 use crate::memory::{Limits, Memory};
 use crate::saturation::Saturation;
 use crate::switch::{Inputs, Phase};
+use crate::tally::tallies;
 use crate::told::Told;
-use crate::{Decision, Hedging, LimitedBy, Mode, Orders, Readings, Reason, Rules, Stop, Timestamp};
+use crate::{
+    Decision, Diagnosis, DiagnosisReason, Hedging, LimitedBy, Mode, Orders, Readings, Reason, Rules, Stop,
+    Timestamp,
+};
 
 /// Decides for one target.
 ///
@@ -54,10 +59,22 @@ fn run(
     let in_force_ms = in_force(&memory)
         .filter(|_| halted.is_none())
         .map(|hedging| hedging.delay_ms);
-    let (latency, counts) = (readings.latency.as_ref(), readings.counts.as_ref());
-    let sight = latency::read(rules, latency, counts, in_force_ms, &mut memory, now);
+    forget_another_measure(rules, &mut memory);
+    let tallies = tallies(readings.counts.as_ref(), rules.max_staleness, now);
+    let sight = latency::read(
+        rules,
+        readings.latency.as_ref(),
+        &tallies,
+        in_force_ms,
+        &mut memory,
+        now,
+    );
     let traffic_is_back = note_latency(rules, &sight, in_force_ms, &mut memory, now);
-    let blocker = halted.or_else(|| unfit(&memory));
+    let finding = sight.finding.as_ref().map(|estimate| &estimate.observed);
+    let mut evidence = Evidence::new(rules, &tallies, finding, &memory.history, now);
+    let diagnoses = diagnose(&mut evidence, &mut memory);
+    let rests = memory.findings.rests(now).then_some(Reason::NoBenefit);
+    let blocker = halted.or_else(|| unfit(&memory)).or(rests);
 
     let inputs = Inputs {
         blocked: blocker.is_some(),
@@ -69,6 +86,7 @@ fn run(
             .orders
             .as_ref()
             .is_some_and(|orders| orders.hedging.is_some()),
+        probing: memory.findings.probes(now),
     };
     let (mut phase, doublings) = before.next(inputs, memory.doublings, &rules.switch, rules.propagation, now);
     if traffic_is_back && before.is_on() && phase.is_on() {
@@ -119,8 +137,11 @@ fn run(
     };
     note_orders(rules, &orders, estimate, counted, &mut memory, now);
 
-    let until = phase.until(memory.doublings, &rules.switch, rules.propagation);
-    let waits = blocker.is_some() || inputs.not_back || !inputs.signals_known || !inputs.latency_known;
+    let rests_until = memory.findings.rests_until().filter(|_| rests.is_some());
+    let until = phase
+        .until(memory.doublings, &rules.switch, rules.propagation)
+        .max(rests_until);
+    let waits = blocker != rests || inputs.not_back || !inputs.signals_known || !inputs.latency_known;
     let told = Told {
         rules,
         readings,
@@ -131,7 +152,7 @@ fn run(
     };
     let decision = Decision {
         revision: memory.revision,
-        message: told.message(reason),
+        message: no_benefit(reason, &diagnoses).unwrap_or_else(|| told.message(reason)),
         reason,
         recommended_ms: estimate
             .and_then(|estimate| estimate.target.percentile.estimate())
@@ -141,12 +162,16 @@ fn run(
             .and_then(|(_, limited_by)| limited_by)
             .or(rules.budget.limited_by_source.then_some(LimitedBy::Source)),
         switch: phase.told(until, waits),
-        effect: effect(rules, estimate, hedging.map(|(hedging, _)| hedging).as_ref()),
+        effect: effect(
+            rules,
+            evidence.known(!memory.findings.attempts_depend()).as_ref(),
+            hedging.map(|(hedging, _)| hedging).as_ref(),
+        ),
         signals: saturation.views(phase.is_saturated()),
+        counts_wanted: counts_wanted(&evidence, counted::wanted(rules, &memory, now)),
         low_confidence: sight.low_confidence,
         latency: sight.view,
-        diagnoses: Vec::new(),
-        counts_wanted: counted::wanted(rules, &memory, now),
+        diagnoses,
         windows_wanted: sight.wanted,
         wants_wider: sight.wants_wider,
         orders,
@@ -219,6 +244,15 @@ struct Moment {
     counted: Option<Counted>,
     /// At full budget with every reading known, and clients follow: the counters may shorten a delay and give back budget.
     all_is_well: bool,
+}
+
+/// What is said of hedges that do not win, when that keeps hedging off.
+fn no_benefit(reason: Reason, diagnoses: &[Diagnosis]) -> Option<String> {
+    let said = diagnoses
+        .iter()
+        .find(|diagnosis| diagnosis.reason == DiagnosisReason::NoBenefit);
+    said.filter(|_| reason == Reason::NoBenefit)
+        .map(|diagnosis| diagnosis.message.clone())
 }
 
 /// How clients hedge now, and what keeps the delay from the percentile; `None` when off.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{DiagnosisReason, Latency, LimitedBy, Reason, Timestamp, Unknown};
+use crate::{Basis, DiagnosisReason, Latency, LimitedBy, Reason, Timestamp, Unknown};
 
 /// The decision for one target.
 #[derive(Clone, Debug, PartialEq)]
@@ -137,15 +137,20 @@ pub enum SwitchState {
     },
 }
 
-/// What hedging does. Shares are in `[0, 1]`; what cannot be identified is `None`. All of it assumes independent attempts.
+/// What hedging does. Shares are in `[0, 1]`; what cannot be identified is `None`. What is not measured assumes that the
+/// attempts of one call are slow independently, and so does every share of queries with more than one call.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Effect {
     /// Hedges per call at the applied delay and budget; 0 while off; with `mode: Observe` what full hedging would cost.
     pub hedge_share: Option<f64>,
     /// Share of user queries that miss the deadline without hedging.
     pub miss_share_unhedged: Option<f64>,
-    /// Share of user queries that miss the deadline as hedged: measured once the whole window is hedged, predicted before.
+    /// How `miss_share_unhedged` is known.
+    pub unhedged_basis: Option<Basis>,
+    /// Share of user queries that miss the deadline as hedged.
     pub miss_share_hedged: Option<f64>,
+    /// How `miss_share_hedged` is known.
+    pub hedged_basis: Option<Basis>,
 }
 
 impl Hedging {

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use crate::binomial::unlikely;
 use crate::delay::{self, Aim, Asked, Evidence, SlowMode, Target, aim, line_above, proved_by_share, target};
+use crate::diagnosis::Foreseen;
 use crate::history::Coverage;
 use crate::memory::Memory;
 use crate::observation::{censoring_unseen, counted, hedging_in, least_while_unseen, may_miss_the_cut_short};
 use crate::survival::Survival;
-use crate::{Counts, Measures, Quantile, Rules, Timestamp, Unknown, UnknownReason, WindowReading, messages};
+use crate::tally::Tally;
+use crate::{Measures, Quantile, Rules, Timestamp, Unknown, UnknownReason, WindowReading, messages};
 
 /// A reading that gives no delay.
 #[derive(Clone, Debug)]
@@ -50,38 +52,56 @@ pub(crate) struct Observed {
 pub(crate) struct Look<'a> {
     pub(crate) rules: &'a Rules,
     pub(crate) memory: &'a Memory,
-    pub(crate) counts: Option<&'a Counts>,
+    /// What clients counted, narrowest window first.
+    pub(crate) tallies: &'a [Tally],
     /// The delay that clients hedge at, in milliseconds, if they do.
     pub(crate) in_force_ms: Option<f64>,
     pub(crate) at: Timestamp,
     pub(crate) now: Timestamp,
+    /// What the diagnoses will say of how it is to be read.
+    pub(crate) foreseen: Foreseen,
 }
 
 impl Look<'_> {
-    /// What the calls of a window say of single attempts.
-    pub(crate) fn observed(&self, calls: &Rc<Survival>, window: Duration) -> Observed {
+    /// The calls of a window, as if each were one attempt.
+    pub(crate) fn seen(&self, calls: &Rc<Survival>, window: Duration) -> Observed {
         let coverage = self
             .memory
             .history
             .coverage(self.at, window, self.rules.propagation);
-        let hedged_at_most =
-            counted(self.counts, self.at, window).and_then(|counted| counted.hedged_at_most());
-        let hedged = hedging_in(self.rules, &coverage);
-        let attempt = calls.of_attempt(hedged.parts(), hedged_at_most);
         Observed {
             at: self.at,
             window,
             calls: Rc::clone(calls),
-            p50: attempt.quantile(0.5).at_least(),
-            hedged_from: hedged.smallest_delay(),
-            attempt,
+            attempt: Rc::clone(calls),
+            p50: calls.quantile(0.5).at_least(),
+            hedged_from: hedging_in(self.rules, &coverage).smallest_delay(),
             coverage,
         }
     }
 
+    /// What the calls of a window say of single attempts.
+    pub(crate) fn observed(&self, calls: &Rc<Survival>, window: Duration) -> Observed {
+        let seen = self.seen(calls, window);
+        let counted = self.counted(window).filter(|_| self.foreseen.counters_agree);
+        let hedged_at_most = counted.and_then(Tally::hedged_at_most);
+        let hedged = hedging_in(self.rules, &seen.coverage);
+        let attempt = calls.of_attempt(hedged.parts(), hedged_at_most);
+        Observed {
+            p50: attempt.quantile(0.5).at_least(),
+            attempt,
+            ..seen
+        }
+    }
+
+    /// What clients counted over a latency window, if over a window that covers it.
+    fn counted(&self, window: Duration) -> Option<&Tally> {
+        counted(self.tallies, self.at, window)
+    }
+
     /// The delay that an estimate may not go under, where attempts cut short may be unseen.
     pub(crate) fn least_while_unseen(&self, reading: &WindowReading, observed: &Observed) -> Option<f64> {
-        let is_counted = counted(self.counts, self.at, reading.window).is_some();
+        let is_counted = self.counted(reading.window).is_some();
         if is_counted || !may_miss_the_cut_short(self.rules, reading) {
             return None;
         }
@@ -106,8 +126,7 @@ impl Look<'_> {
                 "no window was read",
             )));
         };
-        let counted = counted(self.counts, self.at, reading.window);
-        if let Some(why) = censoring_unseen(rules, reading, counted.as_ref()) {
+        if let Some(why) = censoring_unseen(rules, reading, self.counted(reading.window)) {
             return Err(nothing(why));
         }
         if let Some(why) = implausible(rules, self.memory, p50) {
@@ -175,7 +194,7 @@ impl Look<'_> {
                 attempt: &since_then.attempt,
                 hedged_from: since_then.hedged_from,
             },
-            slow_together: false,
+            slow_together: self.foreseen.slow_together,
         };
         aim(&Asked::by(self.rules), &evidence, slow_mode, self.now)
     }

@@ -131,6 +131,29 @@ impl History {
         }
     }
 
+    /// The smallest and the largest delay, in seconds, that a call in the `window` that ends `at` can have been hedged at, when
+    /// clients follow a document within `propagation`.
+    pub(crate) fn delays(
+        &self,
+        at: Timestamp,
+        window: Duration,
+        propagation: Duration,
+    ) -> Option<(f64, f64)> {
+        let start = at.minus(window);
+        let followed = |stretch: &&Stretch| {
+            let until = stretch.until.map_or(at, |until| until.plus(propagation));
+            stretch.from < at && until > start
+        };
+        let delays = self
+            .0
+            .iter()
+            .filter(followed)
+            .map(|stretch| stretch.delay_ms / 1e3);
+        delays
+            .map(|delay| (delay, delay))
+            .reduce(|(least, most), (delay, _)| (least.min(delay), most.max(delay)))
+    }
+
     /// Since when hedging had been on without a break `at` that time, if it was on.
     fn since(&self, at: Timestamp) -> Option<Timestamp> {
         let mut since = None;

@@ -4,13 +4,15 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::delay::{Asked, SlowMode, Target};
+use crate::diagnosis::{Foreseen, foresee};
 use crate::finding::{Finding, Look, Observed, Seen};
 use crate::memory::Memory;
 use crate::observation::observed;
 use crate::survival::Survival;
+use crate::tally::Tally;
 use crate::windows::{choose, ladder, wanted};
 use crate::{
-    Counts, Latency, LatencyView, Measures, Rules, Timestamp, Unknown, UnknownReason, WindowReading, messages,
+    Latency, LatencyView, Measures, Rules, Timestamp, Unknown, UnknownReason, WindowReading, messages,
 };
 
 /// The latency reading, understood.
@@ -42,7 +44,7 @@ pub(crate) struct Estimate {
 pub(crate) fn read(
     rules: &Rules,
     latency: Option<&Latency>,
-    counts: Option<&Counts>,
+    tallies: &[Tally],
     in_force_ms: Option<f64>,
     memory: &mut Memory,
     now: Timestamp,
@@ -113,11 +115,14 @@ pub(crate) fn read(
     let look = Look {
         rules,
         memory,
-        counts,
+        tallies,
         in_force_ms,
         at,
         now,
+        foreseen: Foreseen::default(),
     };
+    let foreseen = foresee(rules, tallies, &look.seen(calls, window), memory, now);
+    let look = Look { foreseen, ..look };
     let observed = look.observed(calls, window);
     let low_confidence = doubts(rules, calls, reading, look.least_while_unseen(reading, &observed));
     let mut view = view(calls, window, at);
@@ -216,10 +221,8 @@ fn interval(rules: &Rules, attempt: &Survival) -> Option<(f64, f64)> {
     let doubt = 1.96 * attempt.deviation(q);
     let least = attempt.quantile((q - doubt).max(0.0)).at_least();
     let most = attempt.quantile((q + doubt).min(1.0)).estimate()?;
-    [least, most]
-        .iter()
-        .all(|seconds| seconds.is_finite())
-        .then_some((least * 1e3, most * 1e3))
+    let (least_ms, most_ms) = (least * 1e3, most * 1e3);
+    (least_ms.is_finite() && most_ms.is_finite()).then_some((least_ms, most_ms))
 }
 
 fn doubts(rules: &Rules, calls: &Survival, reading: &WindowReading, unseen: Option<f64>) -> Option<String> {

@@ -14,6 +14,7 @@ mod counted;
 mod decide;
 mod decision;
 mod delay;
+mod diagnosis;
 mod distribution;
 mod effect;
 mod finding;
@@ -33,8 +34,11 @@ mod rules;
 mod saturation;
 mod survival;
 mod switch;
+mod tail;
+mod tally;
 mod time;
 mod told;
+mod wilson;
 mod windows;
 
 pub use decide::{decide, decide_settled};
@@ -47,7 +51,7 @@ pub use quantile::Quantile;
 pub use reading::{
     Alert, Counts, Latency, Readings, Signal, SignalValue, Stop, Unknown, WindowCounts, WindowReading,
 };
-pub use reason::{DiagnosisReason, LimitedBy, Reason, UnknownReason};
+pub use reason::{Basis, DiagnosisReason, LimitedBy, Reason, UnknownReason};
 pub use rules::{
     Budget, Delay, Line, Measures, Mode, NoBenefit, Plateau, Rules, SignalRules, SwitchRules, Windows,
 };

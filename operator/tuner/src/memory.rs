@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::budget::BackOff;
 use crate::closed_loop::Stepped;
 use crate::delay::{Latch, SlowMode};
+use crate::diagnosis::Findings;
 use crate::history::History;
 use crate::switch::Phase;
 use crate::{Orders, Rules, Timestamp};
@@ -76,6 +77,9 @@ pub struct Memory {
     pub(crate) signals_unknown: BTreeMap<String, Timestamp>,
     /// New samples since the delay last moved.
     pub(crate) samples: Samples,
+    /// What the diagnoses found.
+    #[serde(skip_serializing_if = "Findings::is_empty")]
+    pub(crate) findings: Findings,
     /// The last fresh reading of each signal. In the process only: a restart counts from its first reading.
     #[serde(skip)]
     pub(crate) signals_seen: BTreeMap<String, Seen>,
@@ -197,6 +201,7 @@ impl Memory {
             measured: Timestamp::default(),
             signals_seen: BTreeMap::new(),
             phase: self.phase.map(Phase::without_moving_times),
+            findings: self.findings.states(),
             ..self.clone()
         }
     }
@@ -228,6 +233,7 @@ impl Memory {
         memory.stepped = memory.stepped.filter(Stepped::is_sane);
         memory.phase = memory.phase.map(|phase| phase.not_after(now));
         memory.history = memory.history.sane(now);
+        memory.findings = memory.findings.sane(now);
         if memory
             .orders
             .as_ref()

@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use crate::history::Coverage;
 use crate::survival::Survival;
-use crate::{
-    Counts, Histogram, Measures, Rules, Timestamp, Unknown, UnknownReason, WindowCounts, WindowReading,
-    messages,
-};
+use crate::tally::Tally;
+use crate::{Histogram, Measures, Rules, Timestamp, Unknown, UnknownReason, WindowReading, messages};
 
 /// So many hedges without one attempt cut short are no chance: of two attempts one loses.
 const HEDGES_THAT_TELL: f64 = 20.0;
@@ -57,28 +55,10 @@ pub(crate) fn hedging_in<'a>(rules: &Rules, coverage: &'a Coverage) -> &'a Cover
 }
 
 /// What clients counted over the latency window that ends `at`, if over a window that covers it.
-pub(crate) fn counted(counts: Option<&Counts>, at: Timestamp, window: Duration) -> Option<WindowCounts> {
-    let counts = counts?;
-    let apart = at.since(counts.at).max(counts.at.since(at));
-    let windows = counts.windows.as_ref().ok()?;
-    windows
+pub(crate) fn counted(tallies: &[Tally], at: Timestamp, window: Duration) -> Option<&Tally> {
+    tallies
         .iter()
-        .find(|counted| counted.window >= window && apart <= counted.window / COUNTED_APART)
-        .copied()
-}
-
-impl WindowCounts {
-    /// The share of the calls past their delay that were hedged, where it is known: the largest that is likely, since a smaller
-    /// one makes the delay shorter (the upper end of Wilson's interval at two standard deviations).
-    pub(crate) fn hedged_at_most(&self) -> Option<f64> {
-        let (hedges, blocked) = (self.hedges, self.blocked?);
-        let past_delay = hedges + blocked;
-        if !(hedges >= 0.0 && blocked >= 0.0 && past_delay > 0.0 && past_delay.is_finite()) {
-            return None;
-        }
-        let spread = (hedges * blocked / past_delay + 1.0).sqrt();
-        Some(((hedges + 2.0 + 2.0 * spread) / (past_delay + 4.0)).min(1.0))
-    }
+        .find(|counted| counted.window >= window && counted.apart(at) <= counted.window / COUNTED_APART)
 }
 
 /// Whether attempts may have been cut short of which nothing was seen.
@@ -90,7 +70,7 @@ pub(crate) fn may_miss_the_cut_short(rules: &Rules, reading: &WindowReading) -> 
 pub(crate) fn censoring_unseen(
     rules: &Rules,
     reading: &WindowReading,
-    counted: Option<&WindowCounts>,
+    counted: Option<&Tally>,
 ) -> Option<Unknown> {
     let hedges = counted?.hedges;
     (may_miss_the_cut_short(rules, reading) && hedges >= HEDGES_THAT_TELL).then(|| {

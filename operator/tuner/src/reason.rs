@@ -142,6 +142,18 @@ names! {
 }
 
 names! {
+    /// How a share of missed deadlines is known.
+    Basis {
+        /// Counted.
+        Measured,
+        /// Computed from what was counted as hedged, with the share that was hedged as counted: of independent attempts.
+        Inferred,
+        /// Computed for the delay and budget asked for: of independent attempts.
+        Predicted,
+    }
+}
+
+names! {
     /// What kept the applied delay from the one that the percentile asks for.
     LimitedBy {
         /// `delay.min`.

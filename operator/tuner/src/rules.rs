@@ -163,6 +163,14 @@ pub enum Line {
 }
 
 impl Rules {
+    /// What the metric does not see of the time that a client waits, in seconds: the network, where a server measures.
+    pub(crate) fn unseen(&self) -> f64 {
+        match self.measures {
+            Measures::Server => self.delay.add.as_secs_f64(),
+            Measures::LogicalCall | Measures::Attempt { .. } => 0.0,
+        }
+    }
+
     /// What makes these rules impossible to decide by, if anything. A policy that was accepted has no such fault.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         let positive = |number: f64| number.is_finite() && number > 0.0;

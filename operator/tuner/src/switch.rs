@@ -57,6 +57,8 @@ pub(crate) struct Inputs {
     pub(crate) latency_known: bool,
     /// Clients were hedging.
     pub(crate) were_hedging: bool,
+    /// Hedging is only tried: it stays at the first step.
+    pub(crate) probing: bool,
 }
 
 impl Inputs {
@@ -158,6 +160,14 @@ impl Phase {
                 };
                 (off, doublings.saturating_add(u32::from(tripped)).min(16))
             }
+            on if inputs.probing => (
+                if on.share() > RAMP[0] {
+                    Self::restarted(now)
+                } else {
+                    on
+                },
+                doublings,
+            ),
             Self::Ramping { step, since }
                 if inputs.all_known() && now > since && now.since(since) >= rules.ramp_step =>
             {

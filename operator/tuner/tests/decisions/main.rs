@@ -16,11 +16,15 @@ mod counted;
 #[cfg(test)]
 mod delays;
 #[cfg(test)]
+mod diagnoses;
+#[cfg(test)]
 mod effects;
 #[cfg(test)]
 mod memories;
 #[cfg(test)]
 mod native;
+#[cfg(test)]
+mod no_benefit;
 #[cfg(test)]
 mod observations;
 #[cfg(test)]

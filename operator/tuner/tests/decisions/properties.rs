@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use hedgerow_tuner::{
-    Counts, Latency, Memory, Mode, Readings, Signal, SwitchState, Timestamp, Unknown, UnknownReason, decide,
+    Basis, Counts, DiagnosisReason, Latency, Memory, Mode, NoBenefit, Plateau, Readings, Rules, Signal,
+    SwitchState, Timestamp, Unknown, UnknownReason, WindowCounts, decide,
 };
 use proptest::prelude::*;
 
 use crate::random::{
-    Decided, plausible_histograms, ramp, signal_values, some_rules, steps, walk, wild_counts, wild_durations,
-    wild_histograms, wild_rules, windows,
+    Decided, plausible_counts, plausible_histograms, ramp, signal_values, some_rules, steps, walk,
+    wild_counts, wild_durations, wild_histograms, wild_rules, windows,
 };
 
 fn latency_is_unknown(decided: &Decided) -> bool {
@@ -124,6 +125,8 @@ proptest! {
 
     #[test]
     fn counters_that_are_unknown_shorten_nothing_and_raise_nothing(rules in some_rules(), steps in steps()) {
+        // Hedges that do not win turn hedging off only while they are counted.
+        let rules = Rules { no_benefit: NoBenefit::Report, ..rules };
         walk(&rules, &steps, |decided| {
             let mut readings = decided.readings.clone();
             readings.counts = readings.counts.map(|counts| Counts {
@@ -155,14 +158,19 @@ proptest! {
             let (Some(before), Some(now)) = (decided.before, decided.decision.orders.hedging) else { return Ok(()) };
             let Some(Counts { windows: Ok(counts), .. }) = &decided.readings.counts else { return Ok(()) };
             if counts.iter().any(|counts| counts.calls > 1e12) { return Ok(()) }
+            // What hedging hid is read from the share that was hedged: of one window here, of another there.
+            let hedged = |counts: &WindowCounts| counts.blocked.map(|blocked| counts.hedges / (counts.hedges + blocked));
+            let alike = |pair: &[WindowCounts]| hedged(&pair[0]).zip(hedged(&pair[1])).is_none_or(|(one, other)| (one - other).abs() < 1e-9);
+            if !counts.windows(2).all(alike) { return Ok(()) }
             // The same rates over a window too long to be a measurement.
             let mut unmeasured = decided.readings.clone();
             let rates = counts.iter().map(|counts| {
                 let times = 7200.0 / counts.window.as_secs_f64().max(1.0);
-                hedgerow_tuner::WindowCounts { window: Duration::from_secs(7200), calls: counts.calls * times, ..*counts }
+                WindowCounts { window: Duration::from_secs(7200), calls: counts.calls * times, ..*counts }
             });
             unmeasured.counts = Some(Counts { at: decided.now, windows: Ok(rates.collect()) });
             let (unmeasured, _) = decide(&rules, &decided.memory_before, &unmeasured, decided.now);
+            if unmeasured.latency.unknown != decided.decision.latency.unknown { return Ok(()) }
             let by_buckets = unmeasured.orders.hedging.map_or(now.delay_ms, |hedging| hedging.delay_ms);
             if now.delay_ms >= before.delay_ms.min(by_buckets) {
                 return Ok(());
@@ -235,10 +243,82 @@ proptest! {
     }
 
     #[test]
+    fn shares_are_shares_and_hedging_misses_no_more(rules in some_rules(), steps in steps()) {
+        walk(&rules, &steps, |decided| {
+            let effect = decided.decision.effect;
+            for share in [effect.hedge_share, effect.miss_share_unhedged, effect.miss_share_hedged].into_iter().flatten() {
+                prop_assert!((0.0..=1.0).contains(&share), "{effect:?}");
+            }
+            prop_assert_eq!(effect.unhedged_basis.is_some(), effect.miss_share_unhedged.is_some());
+            prop_assert_eq!(effect.hedged_basis.is_some(), effect.miss_share_hedged.is_some());
+            prop_assert!(effect.unhedged_basis != Some(Basis::Inferred) || decided.readings.counts.is_some());
+            if let (Some(hedged), Some(unhedged)) = (effect.miss_share_hedged, effect.miss_share_unhedged) {
+                prop_assert!(hedged <= unhedged, "{effect:?}");
+            }
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn a_diagnosis_is_said_once_and_in_words(rules in some_rules(), steps in steps()) {
+        walk(&rules, &steps, |decided| {
+            let reasons: Vec<_> = decided.decision.diagnoses.iter().map(|diagnosis| diagnosis.reason).collect();
+            prop_assert!(reasons.windows(2).all(|pair| pair[0] < pair[1]), "{reasons:?}");
+            for diagnosis in &decided.decision.diagnoses {
+                let odd = diagnosis.message.is_empty() || diagnosis.message.contains("NaN") || diagnosis.message.contains("inf");
+                prop_assert!(!odd, "{}", diagnosis.message);
+            }
+            prop_assert!(decided.decision.counts_wanted.is_sorted() && decided.decision.counts_wanted.len() <= 4);
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn hedges_that_do_not_win_only_turn_hedging_off(rules in some_rules(), steps in steps()) {
+        let report = Rules { no_benefit: NoBenefit::Report, ..rules.clone() };
+        walk(&rules, &steps, |decided| {
+            let (reported, _) = decide(&report, &decided.memory_before, &decided.readings, decided.now);
+            if let Some(now) = decided.decision.orders.hedging {
+                prop_assert!(reported.orders.hedging.is_some());
+                let reported = reported.orders.hedging.unwrap();
+                prop_assert!(now.percent <= reported.percent && now.min_per_second <= reported.min_per_second);
+                prop_assert!(now.delay_ms >= reported.delay_ms);
+            }
+            let rests = decided.decision.reason == hedgerow_tuner::Reason::NoBenefit;
+            prop_assert!(!rests || rules.no_benefit == NoBenefit::Disable);
+            prop_assert!(!rests || decided.decision.diagnoses.iter().any(|diagnosis| diagnosis.reason == DiagnosisReason::NoBenefit));
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn readings_of_counters_alone_are_stored_only_where_something_begins_or_ends(rules in some_rules(), steps in steps()) {
+        // Where the delay does not follow them.
+        let mut rules = Rules { no_benefit: NoBenefit::Report, counted: false, ..rules };
+        rules.delay.plateau = Plateau::Ignore;
+        let mut before: Vec<DiagnosisReason> = Vec::new();
+        walk(&rules, &steps, |decided| {
+            let reasons: Vec<_> = decided.decision.diagnoses.iter().map(|diagnosis| diagnosis.reason).collect();
+            let mut uncounted = decided.readings.clone();
+            uncounted.counts = None;
+            let (uncounted, without) = decide(&rules, &decided.memory_before, &uncounted, decided.now);
+            let begins_or_ends = reasons != before;
+            let decision = &decided.decision;
+            let orders_alike = without.revision == decided.memory.revision
+                && (uncounted.reason, &uncounted.latency.unknown) == (decision.reason, &decision.latency.unknown);
+            if !begins_or_ends && orders_alike && !without.must_be_stored(&decided.memory_before) {
+                prop_assert!(!decided.memory.must_be_stored(&decided.memory_before));
+            }
+            before = reasons;
+            Ok(())
+        })?;
+    }
+
+    #[test]
     fn no_input_panics_and_every_number_is_finite(
         start in any::<i64>(),
         rules in prop::collection::vec(wild_rules(), 3),
-        steps in prop::collection::vec((any::<i64>(), windows(prop_oneof![wild_histograms(), plausible_histograms().prop_map(Ok)].boxed()), prop::collection::vec(signal_values(), 0..3), prop::option::of(wild_counts()), wild_durations()), 1..8),
+        steps in prop::collection::vec((any::<i64>(), windows(prop_oneof![wild_histograms(), plausible_histograms().prop_map(Ok)].boxed()), prop::collection::vec(signal_values(), 0..3), prop::option::of(prop_oneof![wild_counts(), plausible_counts()]), wild_durations()), 1..8),
     ) {
         let mut memory = Memory::default();
         let mut now = Timestamp::from_millis(start);

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use hedgerow_tuner::{
-    Alert, Counts, Decision, Hedging, Histogram, Latency, Line, Measures, Memory, Mode, Orders, Plateau,
-    Readings, Reason, Rules, Signal, SignalRules, SignalValue, Stop, SwitchState, Timestamp, Unknown,
-    UnknownReason, WindowCounts, WindowReading, decide,
+    Alert, Counts, Decision, Hedging, Histogram, Latency, Line, Measures, Memory, Mode, NoBenefit, Orders,
+    Plateau, Readings, Reason, Rules, Signal, SignalRules, SignalValue, Stop, SwitchState, Timestamp,
+    Unknown, UnknownReason, WindowCounts, WindowReading, decide,
 };
 use proptest::prelude::*;
 
@@ -94,25 +94,28 @@ pub(crate) struct Step {
     stop: bool,
 }
 
-/// What clients counted in an hour and in parts of it.
-fn plausible_counts() -> impl Strategy<Value = Vec<WindowCounts>> {
-    let share = || prop_oneof![0.0..0.02_f64, 0.02..0.2_f64, 0.2..1.0_f64];
+/// What clients counted in a day and in parts of it.
+pub(crate) fn plausible_counts() -> impl Strategy<Value = Vec<WindowCounts>> {
+    let share = || prop_oneof![0.0..0.02_f64, 0.02..0.2_f64, 0.2..1.0_f64, Just(1.0)];
     let rate = prop_oneof![1 => 0.05..1.0_f64, 3 => 1.0..100.0_f64];
-    (rate, share(), prop::option::weighted(0.8, share()), 1..5_usize).prop_map(
-        |(rate, hedges, blocked, len)| {
-            let counts = |window: u64| {
-                let calls = rate * Duration::from_secs(window).as_secs_f64();
-                WindowCounts {
-                    window: secs(window),
-                    calls,
-                    hedges: calls * hedges,
-                    blocked: blocked.map(|blocked| calls * blocked * hedges),
-                    wins: None,
-                }
-            };
-            [60, 300, 600, 3600].into_iter().take(len).map(counts).collect()
-        },
-    )
+    let known = || prop::option::weighted(0.8, share());
+    (rate, share(), known(), known(), 1..7_usize).prop_map(|(rate, hedges, blocked, won, len)| {
+        let counts = |window: u64| {
+            let calls = rate * Duration::from_secs(window).as_secs_f64();
+            WindowCounts {
+                window: secs(window),
+                calls,
+                hedges: calls * hedges,
+                blocked: blocked.map(|blocked| calls * blocked * hedges),
+                wins: won.map(|won| calls * won * hedges),
+            }
+        };
+        [60, 300, 600, 3600, 21_600, 86_400]
+            .into_iter()
+            .take(len)
+            .map(counts)
+            .collect()
+    })
 }
 
 pub(crate) fn wild_counts() -> impl Strategy<Value = Vec<WindowCounts>> {
@@ -153,7 +156,7 @@ pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => unknowns().prop_map(|why| Some(Err(why))),
         1 => Just(None),
     ];
-    let later = prop_oneof![0..400_u64, 0..4000_u64];
+    let later = prop_oneof![9 => 0..400_u64, 9 => 0..4000_u64, 2 => 0..30_000_u64];
     let step = (later, latency, signal, counts, prop::bool::weighted(0.03)).prop_map(
         |(later, latency, signal, counts, stop)| Step {
             later: secs(later),
@@ -168,6 +171,10 @@ pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 fn plateaus() -> impl Strategy<Value = Plateau> {
     prop::sample::select(vec![Plateau::Follow, Plateau::Follow, Plateau::Ignore])
+}
+
+fn no_benefits() -> impl Strategy<Value = NoBenefit> {
+    prop::sample::select(vec![NoBenefit::Report, NoBenefit::Disable])
 }
 
 fn any_measures() -> impl Strategy<Value = Measures> {
@@ -191,7 +198,7 @@ pub(crate) fn some_rules() -> impl Strategy<Value = Rules> {
             prop::sample::select(vec![0.0, 2.0]),
         ),
         (1..300_u64, 1..300_u64),
-        (any::<bool>(), plateaus(), any_measures()),
+        (any::<bool>(), plateaus(), any_measures(), no_benefits()),
     )
         .prop_map(
             |(
@@ -200,11 +207,11 @@ pub(crate) fn some_rules() -> impl Strategy<Value = Rules> {
                 (min, max, deadline),
                 (percent, min_per_second),
                 (cooldown, ramp_step),
-                (counted, plateau, measures),
+                (counted, plateau, measures, no_benefit),
             )| {
                 let mut rules = rules();
                 (rules.mode, rules.counted, rules.delay.plateau) = (mode, counted, plateau);
-                rules.measures = measures;
+                (rules.measures, rules.no_benefit) = (measures, no_benefit);
                 rules.delay.quantile = quantile;
                 rules.delay.min = Duration::from_millis(min);
                 rules.delay.max = Duration::from_millis(max);

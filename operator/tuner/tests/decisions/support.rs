@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use hedgerow_tuner::{
-    Alert, Budget, Counts, Decision, Delay, Hedging, Histogram, Latency, Line, Measures, Memory, Mode,
-    NoBenefit, Plateau, Readings, Reason, Rules, Signal, SignalRules, SignalValue, Stop, SwitchRules,
-    Timestamp, Unknown, UnknownReason, WindowCounts, WindowReading, Windows, decide,
+    Alert, Budget, Counts, Decision, Delay, Diagnosis, DiagnosisReason, Hedging, Histogram, Latency, Line,
+    Measures, Memory, Mode, NoBenefit, Plateau, Readings, Reason, Rules, Signal, SignalRules, SignalValue,
+    Stop, SwitchRules, Timestamp, Unknown, UnknownReason, WindowCounts, WindowReading, Windows, decide,
 };
 
 pub(crate) const fn secs(seconds: u64) -> Duration {
@@ -97,10 +97,15 @@ pub(crate) fn scaled_help_desk(factor: f64) -> Histogram {
 
 /// The same distribution from a hundred times as many calls: nearly without doubt.
 pub(crate) fn many(histogram: &Histogram) -> Histogram {
+    times(100.0, histogram)
+}
+
+/// The same distribution from so many times as many calls.
+pub(crate) fn times(factor: f64, histogram: &Histogram) -> Histogram {
     let buckets = histogram
         .buckets()
         .iter()
-        .map(|&(bound, count)| (bound, count * 100.0));
+        .map(|&(bound, count)| (bound, count * factor));
     Histogram::from_cumulative(buckets, None, None).unwrap()
 }
 
@@ -144,6 +149,25 @@ pub(crate) fn window(seconds: u64, distribution: Result<Histogram, Unknown>) -> 
         timeouts: None,
         caveat: None,
     }
+}
+
+/// Counts over a window: calls, hedges, those kept back, those that won.
+pub(crate) fn counts(seconds: u64, calls: f64, hedges: f64, blocked: f64, wins: f64) -> WindowCounts {
+    WindowCounts {
+        window: secs(seconds),
+        calls,
+        hedges,
+        blocked: Some(blocked),
+        wins: Some(wins),
+    }
+}
+
+/// What a decision says of one thing that makes hedging pay less.
+pub(crate) fn diagnosis(decision: &Decision, reason: DiagnosisReason) -> Option<&Diagnosis> {
+    decision
+        .diagnoses
+        .iter()
+        .find(|diagnosis| diagnosis.reason == reason)
 }
 
 pub(crate) fn unknown(reason: UnknownReason) -> Unknown {
@@ -196,6 +220,14 @@ impl Target {
         self.windows(vec![window(600, Ok(histogram))]);
     }
 
+    /// What clients counted over each window.
+    pub(crate) fn counted(&mut self, windows: Vec<WindowCounts>) {
+        self.readings.counts = Some(Counts {
+            at: self.now,
+            windows: Ok(windows),
+        });
+    }
+
     pub(crate) fn no_latency(&mut self, reason: UnknownReason) {
         self.readings.latency = Some(Latency {
             at: self.now,
@@ -232,6 +264,11 @@ impl Target {
             at: self.now,
             windows: Ok(windows),
         });
+    }
+
+    /// Counters that are read do not move the delay.
+    pub(crate) fn keep_the_delay(&mut self) {
+        self.rules.counted = false;
     }
 
     pub(crate) fn no_counts(&mut self, reason: UnknownReason) {

@@ -1,0 +1,119 @@
+//! A service whose common case is slow.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::evidence::Evidence;
+use super::look::{Look, Outcome};
+use crate::finding::Finding;
+use crate::{Timestamp, messages};
+
+pub(super) const ADVICE: &str =
+    "the common case is slow, and a hedge is no faster: find what slows the service as a whole";
+
+/// The median is back under the deadline only under this part of it.
+const BACK_UNDER: f64 = 0.9;
+/// The median moved when it is this many times the usual one ...
+const SHIFTED: f64 = 2.0;
+/// ... and is back under so many.
+const BACK: f64 = 1.5;
+/// The tail is no more than this many medians long ...
+const TIGHT: f64 = 2.0;
+/// ... until it is so long.
+const LOOSE: f64 = 2.5;
+/// The usual median follows with this time constant: what is so for a day is usual.
+const USUAL_AFTER: Duration = Duration::from_secs(24 * 3600);
+
+/// The median that the service usually has.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Usual {
+    /// In milliseconds.
+    p50_ms: f64,
+    /// As of the reading of.
+    at: Timestamp,
+}
+
+impl Usual {
+    pub(super) fn sane(self, now: Timestamp) -> Option<Self> {
+        (self.p50_ms.is_finite() && self.p50_ms > 0.0).then(|| Self {
+            at: self.at.min(now),
+            ..self
+        })
+    }
+}
+
+/// Lets the usual median follow the one read: slowly, and by its logarithm.
+pub(super) fn note(evidence: &Evidence<'_>, usual: &mut Option<Usual>) {
+    let Some(observed) = evidence.observed() else {
+        return;
+    };
+    let (p50_ms, at) = (observed.p50 * 1e3, observed.at);
+    if !(p50_ms.is_finite() && p50_ms > 0.0) {
+        return;
+    }
+    *usual = match *usual {
+        None => Some(Usual {
+            p50_ms: short(p50_ms),
+            at,
+        }),
+        Some(before) if at > before.at => {
+            // A pause brings no more to know than one window.
+            let new = at.since(before.at).min(observed.window);
+            let weight = -(-new.as_secs_f64() / USUAL_AFTER.as_secs_f64()).exp_m1();
+            Some(Usual {
+                p50_ms: short(before.p50_ms * (p50_ms / before.p50_ms).powf(weight)),
+                at,
+            })
+        }
+        unchanged => unchanged,
+    };
+}
+
+/// With ten digits: more would not outlive being written and read.
+fn short(number: f64) -> f64 {
+    format!("{number:.9e}").parse().unwrap_or(number)
+}
+
+/// The median above the deadline, or moved with the whole distribution.
+pub(super) fn look(evidence: &Evidence<'_>, usual: Option<Usual>) -> Option<Look> {
+    let (p50, p99) = match evidence.finding {
+        Ok(observed) => (observed.p50, observed.attempt.quantile(0.99).estimate()),
+        Err(Finding::AtLeast { p50, .. }) => (*p50, None),
+        Err(Finding::Nothing { .. }) => return None,
+    };
+    if !(p50.is_finite() && p50 > 0.0) {
+        return None;
+    }
+    let usual = usual.map(|usual| usual.p50_ms / 1e3);
+    let tail = p99.map(|p99| p99 / p50);
+    let moved = usual.map(|usual| p50 / usual);
+    let deadline = evidence
+        .rules
+        .deadline
+        .map(|deadline| deadline.as_secs_f64() - evidence.rules.unseen());
+    let late = deadline.map(|deadline| p50 / deadline);
+
+    let is = |number: Option<f64>, test: fn(f64) -> bool| number.is_some_and(test);
+    let shown =
+        is(late, |late| late > 1.0) || (is(moved, |moved| moved >= SHIFTED) && is(tail, |tail| tail < TIGHT));
+    let stays = is(late, |late| late > BACK_UNDER)
+        || (is(moved, |moved| moved >= BACK) && tail.is_none_or(|tail| tail < LOOSE));
+    let outcome = match (shown, stays) {
+        (true, _) => Outcome::Shown,
+        (false, true) => Outcome::Unclear,
+        (false, false) => Outcome::Refuted,
+    };
+    let mut numbers = format!("p50 {}", messages::milliseconds(p50));
+    if let Some(usual) = usual {
+        numbers += &format!(", usually {}", messages::milliseconds(usual));
+    }
+    if let Some(p99) = p99 {
+        numbers += &format!(", p99 {}", messages::milliseconds(p99));
+    }
+    if let Some(deadline) = evidence.rules.deadline {
+        numbers += &format!(", deadline {}", messages::duration(deadline));
+    }
+    Some(Look { outcome, numbers })
+}

@@ -1,0 +1,36 @@
+//! The windows over which counters are read.
+
+use std::time::Duration;
+
+use super::evidence::Evidence;
+use super::no_benefit::{FURTHEST, HEDGES};
+
+/// Windows that many targets share.
+const LADDER: [Duration; 4] = [
+    Duration::from_secs(600),
+    Duration::from_secs(3600),
+    Duration::from_secs(6 * 3600),
+    FURTHEST,
+];
+
+/// The windows to read the counters over next, narrowest first: those that are `wanted` for the delay, and the narrowest on a
+/// short ladder that will hold enough hedges for the diagnoses, as far as is known.
+pub(crate) fn counts_wanted(evidence: &Evidence<'_>, mut wanted: Vec<Duration>) -> Vec<Duration> {
+    if !evidence.rules.counted {
+        return Vec::new();
+    }
+    wanted.push(for_hedges(evidence));
+    wanted.sort_unstable();
+    wanted.dedup();
+    wanted
+}
+
+fn for_hedges(evidence: &Evidence<'_>) -> Duration {
+    let enough = evidence.tallies.iter().find(|tally| tally.hedges >= HEDGES);
+    let Some(tally) = enough.or(evidence.tallies.last()) else {
+        return LADDER[0];
+    };
+    let rate = tally.hedges / tally.window.as_secs_f64().max(f64::MIN_POSITIVE);
+    let fills = |rung: &Duration| rate * rung.as_secs_f64() >= HEDGES;
+    LADDER.into_iter().find(fills).unwrap_or(FURTHEST)
+}

@@ -1,0 +1,14 @@
+//! What hedged traffic shows of itself, in virtual time: counts are drawn from their distributions, not call by call, so
+//! that a month takes seconds.
+
+#[cfg(test)]
+mod service;
+#[cfg(test)]
+mod traffic;
+
+#[cfg(test)]
+mod false_alarms;
+#[cfg(test)]
+mod inference;
+#[cfg(test)]
+mod power;
