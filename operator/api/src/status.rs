@@ -189,9 +189,17 @@ pub struct EffectStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub miss_share_unhedged: Option<String>,
 
+    /// How that is known: Measured, Inferred or Predicted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unhedged_basis: Option<String>,
+
     /// The share of user queries that miss the deadline with hedging.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub miss_share_hedged: Option<String>,
+
+    /// How that is known: Measured, Inferred or Predicted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hedged_basis: Option<String>,
 }
 
 /// One saturation signal.

@@ -134,6 +134,7 @@ fn decision(decision: &Decision) -> Value {
             "p50Ms": decision.latency.p50_ms,
             "p95Ms": decision.latency.p95_ms,
             "p99Ms": decision.latency.p99_ms,
+            "percentileMs": decision.latency.percentile_ms,
             "window": decision.latency.window.map(words::duration),
         },
         "saturation": signals,

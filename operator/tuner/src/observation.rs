@@ -36,13 +36,10 @@ pub(crate) fn observed(rules: &Rules, reading: &WindowReading) -> Result<Option<
     })
 }
 
-/// The attempts that were cut short, where an observation is one that may be.
+/// The attempts that were cut short: by a client that cancels losers, or where these run on by whoever called.
 fn cut_short<'a>(rules: &Rules, reading: &'a WindowReading) -> Option<&'a Histogram> {
-    reading.cancelled.as_ref().filter(|_| is_censored(rules.measures))
-}
-
-const fn is_censored(measures: Measures) -> bool {
-    matches!(measures, Measures::Attempt { losers_run_on: false })
+    let attempts = matches!(rules.measures, Measures::Attempt { .. });
+    reading.cancelled.as_ref().filter(|_| attempts)
 }
 
 /// How the observations of a window were hedged: calls as their coverage says; attempts, and requests as a server sees them,
@@ -63,7 +60,7 @@ pub(crate) fn counted(tallies: &[Tally], at: Timestamp, window: Duration) -> Opt
 
 /// Whether attempts may have been cut short of which nothing was seen.
 pub(crate) fn may_miss_the_cut_short(rules: &Rules, reading: &WindowReading) -> bool {
-    is_censored(rules.measures) && cut_short(rules, reading).is_none()
+    rules.measures == Measures::Attempt { losers_run_on: false } && reading.cancelled.is_none()
 }
 
 /// Attempts are cut short, for hedges are counted, and none was seen to be: their survival is not known.

@@ -54,14 +54,13 @@ pub(super) fn measures(latency: &api::Latency) -> Result<Measures, Malformed> {
     }
 }
 
-/// What is read apart. The rules know what to make of a cut-short attempt only where attempts are measured and losers do not
-/// run on; elsewhere it stays among the observations, as having taken as long as it ran. Read apart there, it would be
-/// dropped, and the slowest with it.
+/// What is read apart. The rules know what to make of a cut-short attempt only where attempts are measured; elsewhere it stays
+/// among the observations, as having taken as long as it ran. Read apart there, it would be dropped, and the slowest with it.
 fn outcomes(latency: &api::Latency) -> Result<Option<Outcomes>, Malformed> {
     let Some(outcomes) = &latency.outcomes else {
         return Ok(None);
     };
-    let censored = measures(latency)? == Measures::Attempt { losers_run_on: false };
+    let censored = matches!(measures(latency)?, Measures::Attempt { .. });
     let texts = |values: &[api::text::LabelValue]| values.iter().map(ToString::to_string).collect();
     let read = Outcomes {
         label: outcomes.label.to_string(),

@@ -192,7 +192,8 @@ fn what_was_cut_short_is_read_apart_only_where_attempts_are_measured() {
     let losers_run_on = with_latency(json!({
         "metric": "calls_ms", "measures": "Attempt", "losersRunOn": true, "outcomes": { "label": "status", "cancelled": ["499"] },
     }));
-    assert_eq!(losers_run_on.query.latency.unwrap().outcomes, None);
+    let read = losers_run_on.query.latency.unwrap().outcomes.unwrap();
+    assert_eq!(read.cancelled, ["499"], "callers cancel too");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What `plan` tells: the stable JSON interface. A number that is not known is `null`, never 0.
 
 use hedgerow_config::{Identity, NativeDocument, Validity};
-use hedgerow_tuner::{Decision, LatencyView, SignalView, Timestamp, Unknown};
+use hedgerow_tuner::{Basis, Decision, LatencyView, SignalView, Timestamp, Unknown};
 use serde::Serialize;
 
 use super::Planned;
@@ -59,6 +59,8 @@ pub(super) struct Latency {
     pub(super) p50_ms: Option<f64>,
     pub(super) p95_ms: Option<f64>,
     pub(super) p99_ms: Option<f64>,
+    /// Where the percentile lies with 95 % confidence.
+    pub(super) percentile_ms: Option<(f64, f64)>,
     pub(super) window: Option<String>,
     pub(super) message: Option<String>,
 }
@@ -82,7 +84,9 @@ pub(super) struct Signal {
 pub(super) struct Effect {
     pub(super) hedge_share: Option<f64>,
     pub(super) miss_share_unhedged: Option<f64>,
+    pub(super) unhedged_basis: Option<&'static str>,
     pub(super) miss_share_hedged: Option<f64>,
+    pub(super) hedged_basis: Option<&'static str>,
 }
 
 /// A document that would be published.
@@ -144,7 +148,9 @@ fn target(planned: &Planned, at: usize, decision: &Decision, now: Timestamp) -> 
         effect: Effect {
             hedge_share: decision.effect.hedge_share,
             miss_share_unhedged: decision.effect.miss_share_unhedged,
+            unhedged_basis: decision.effect.unhedged_basis.map(Basis::as_str),
             miss_share_hedged: decision.effect.miss_share_hedged,
+            hedged_basis: decision.effect.hedged_basis.map(Basis::as_str),
         },
         documents: documents(planned, at, decision, now),
         low_confidence: decision.low_confidence.clone(),
@@ -209,6 +215,7 @@ fn latency(view: &LatencyView) -> Latency {
         p50_ms: view.p50_ms,
         p95_ms: view.p95_ms,
         p99_ms: view.p99_ms,
+        percentile_ms: view.percentile_ms,
         window: view.window.map(words::duration),
         message,
     }

@@ -68,12 +68,19 @@ fn effect(target: &Target) -> String {
             or_dash(effect.hedge_share.map(words::share))
         ),
         (unhedged, hedged) => format!(
-            "hedges {} of calls; {} of queries miss the deadline, {} with hedging (independent attempts assumed)",
+            "hedges {} of calls; {} of queries miss the deadline{}, {} with hedging{} (independent attempts assumed)",
             or_dash(effect.hedge_share.map(words::share)),
             or_dash(unhedged.map(words::share)),
+            known(effect.unhedged_basis),
             or_dash(hedged.map(words::share)),
+            known(effect.hedged_basis),
         ),
     }
+}
+
+/// How a share is known: ` as measured`.
+fn known(basis: Option<&str>) -> String {
+    basis.map_or_else(String::new, |basis| format!(" as {}", basis.to_lowercase()))
 }
 
 fn or_dash(value: Option<String>) -> String {

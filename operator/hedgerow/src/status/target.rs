@@ -4,7 +4,9 @@ use hedgerow_api::{
     BudgetStatus, DelayStatus, DiagnosisStatus, EffectStatus, InUseStatus, ReadingState, ReadingsStatus,
     SignalStatus, TargetState, TargetStatus,
 };
-use hedgerow_tuner::{Decision, Diagnosis, LatencyView, LimitedBy, Rules, SignalView, Timestamp, Unknown};
+use hedgerow_tuner::{
+    Basis, Decision, Diagnosis, LatencyView, LimitedBy, Rules, SignalView, Timestamp, Unknown,
+};
 
 use super::{DecidedTarget, history};
 use crate::{chain, words};
@@ -59,7 +61,9 @@ fn snapshot(target: &DecidedTarget<'_>, notes: Vec<String>) -> TargetStatus {
         effect: Some(EffectStatus {
             hedge_share: decision.effect.hedge_share.map(words::share),
             miss_share_unhedged: decision.effect.miss_share_unhedged.map(words::share),
+            unhedged_basis: decision.effect.unhedged_basis.map(basis),
             miss_share_hedged: decision.effect.miss_share_hedged.map(words::share),
+            hedged_basis: decision.effect.hedged_basis.map(basis),
         }),
         diagnoses: decision.diagnoses.iter().map(diagnosis).collect(),
         signals: decision.signals.iter().map(signal).collect(),
@@ -114,6 +118,10 @@ fn diagnosis(diagnosis: &Diagnosis) -> DiagnosisStatus {
         reason: diagnosis.reason.as_str().to_owned(),
         message: Some(diagnosis.message.clone()),
     }
+}
+
+fn basis(basis: Basis) -> String {
+    basis.as_str().to_owned()
 }
 
 /// A limit of the budget is told with the budget.

@@ -77,12 +77,21 @@ fn attempts_that_were_cut_short_are_censored() {
 }
 
 #[test]
-fn losers_that_run_on_are_not_censored() {
-    // p95 of the 1000 that answered: rank 950 of 800..970 in (.3, .5].
-    let mut target = Target::new(measuring(Measures::Attempt { losers_run_on: true }));
-    target.windows(with_cut_short());
+fn attempts_that_callers_cancel_are_cut_short_though_losers_run_on() {
+    let recommended = |measures, quantile| {
+        let mut rules = measuring(measures);
+        rules.delay.quantile = quantile;
+        let mut target = Target::new(rules);
+        target.windows(with_cut_short());
+        target.decide().recommended_ms
+    };
+    let run_on = Measures::Attempt { losers_run_on: true };
+    assert!(recommended(run_on, 0.94).is_some());
+    assert_eq!(recommended(run_on, 0.94), recommended(ATTEMPT, 0.94));
+    // Requests as a server sees them end when it ends them. p95 of the 1000 that answered: rank 950 of 800..970 in (.3, .5].
     let expected = 300.0 + 200.0 * 150.0 / 170.0;
-    assert!((target.decide().recommended_ms.unwrap() - expected).abs() < 1e-9);
+    let of_server = recommended(Measures::Server, 0.95).unwrap();
+    assert!((of_server - expected).abs() < 1e-9, "{of_server}");
 }
 
 #[test]
