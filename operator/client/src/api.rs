@@ -9,12 +9,18 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use crate::document::{Followed, Found, now};
 
 /// Shorter than the 240 s after which load balancers drop an idle connection without a word.
 const WATCH_SECONDS: u32 = 200;
+
+/// The pause before a list is asked for again, when a watch may not begin where the last one ended.
+const ANEW: Duration = Duration::from_secs(1);
+
+/// The HTTP status that says so.
+const GONE: u16 = 410;
 
 /// How often a document is looked at for its expiry while no call does.
 const CLOCK: Duration = Duration::from_secs(10);
@@ -31,30 +37,46 @@ pub(crate) async fn follow(
     let config = watcher::Config::default()
         .fields(&format!("metadata.name={name}"))
         .timeout(WATCH_SECONDS);
-    let events = watcher(Api::<ConfigMap>::namespaced(client, &namespace), config).default_backoff();
-    follow_events(followed, events, &key).await;
+    let api = Api::<ConfigMap>::namespaced(client, &namespace);
+    let mut last = None;
+    loop {
+        let events = watcher(api.clone(), config.clone()).default_backoff();
+        match follow_events(&followed, events, &key, &mut last).await {
+            Ended::Unneeded => return,
+            Ended::TooOld => sleep(ANEW).await,
+        }
+    }
+}
+
+/// Why a stream of events is followed no longer.
+#[derive(Debug, PartialEq, Eq)]
+enum Ended {
+    /// Nobody needs the document any more, or there are no more events.
+    Unneeded,
+    /// The server no longer knows where the watch would begin. The watcher of kube 5.0 would ask for the same for ever.
+    TooOld,
 }
 
 async fn follow_events(
-    followed: Weak<Followed>,
+    followed: &Weak<Followed>,
     events: impl Stream<Item = Result<Event<ConfigMap>, watcher::Error>>,
     key: &str,
-) {
+    last: &mut Option<Found>,
+) -> Ended {
     let mut events = pin!(events);
     let mut clock = interval(CLOCK);
     clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut last = None;
     let mut listed = false;
     loop {
         let event = tokio::select! {
             event = events.next() => match event {
                 Some(event) => Some(event),
-                None => return,
+                None => return Ended::Unneeded,
             },
             _ = clock.tick() => None,
         };
         let Some(followed) = followed.upgrade() else {
-            return;
+            return Ended::Unneeded;
         };
         let found = match event {
             None => None,
@@ -70,6 +92,9 @@ async fn follow_events(
             // A list without the ConfigMap: it was deleted while nobody watched, or never there.
             Some(Ok(Event::InitDone)) => (!listed).then_some(Found::Missing),
             Some(Ok(Event::Delete(_))) => Some(Found::Missing),
+            Some(Err(watcher::Error::WatchStartFailed(kube::Error::Api(status)))) if status.code == GONE => {
+                return Ended::TooOld;
+            }
             Some(Err(error)) => {
                 tracing::warn!(target_name = %followed.target, %error, "cannot watch the ConfigMap");
                 None
@@ -80,7 +105,7 @@ async fn follow_events(
         {
             // Refused ones are logged and counted there; the next change is awaited in any case.
             let _ = followed.take_in(&found, now());
-            last = Some(found);
+            *last = Some(found);
         }
         followed.expire(now());
     }
@@ -119,12 +144,9 @@ mod tests {
     /// What is followed after these events, and how often documents were missing.
     async fn after(events: Vec<Event<ConfigMap>>) -> (bool, u64) {
         let followed = Arc::new(Followed::new("t".to_owned(), Metrics::default().for_target("t")));
-        follow_events(
-            Arc::downgrade(&followed),
-            stream::iter(events.into_iter().map(Ok)),
-            KEY,
-        )
-        .await;
+        let events = stream::iter(events.into_iter().map(Ok));
+        let ended = follow_events(&Arc::downgrade(&followed), events, KEY, &mut None).await;
+        assert_eq!(ended, Ended::Unneeded);
         (
             followed.current(now()).is_some(),
             followed.metrics.found(Outcome::Missing).get(),

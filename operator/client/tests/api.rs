@@ -31,6 +31,8 @@ struct State {
     fault: Option<StatusCode>,
     /// Watches from before this resourceVersion are too old.
     kept_from: usize,
+    /// That is said before the stream instead of in it.
+    refuses_old: bool,
     /// The query of each request.
     asked: Vec<String>,
 }
@@ -94,6 +96,9 @@ impl Api {
             return respond(code, failure(code).to_string());
         }
         let text = match watched_from {
+            Some(from) if from < state.kept_from && state.refuses_old => {
+                return respond(StatusCode::GONE, failure(StatusCode::GONE).to_string());
+            }
             // As the real one says it: in the stream.
             Some(from) if from < state.kept_from => {
                 json!({ "type": "ERROR", "object": failure(StatusCode::GONE) }).to_string()
@@ -225,6 +230,18 @@ async fn a_restart_of_the_server_is_no_change_and_what_was_deleted_meanwhile_is_
     api.write(None);
     api.restart();
     until_revision(&hedger, None).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_refused_as_too_old_begins_with_a_list() {
+    let api = Api::default();
+    api.0.lock().unwrap().refuses_old = true;
+    api.publish(1);
+    let hedger = api.follow(&Metrics::default());
+    until_revision(&hedger, Some(1)).await;
+    api.publish(2);
+    api.restart();
+    until_revision(&hedger, Some(2)).await;
 }
 
 #[tokio::test(start_paused = true)]

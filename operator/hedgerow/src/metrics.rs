@@ -200,22 +200,22 @@ impl Metrics {
 
     /// What was read of one target.
     pub(crate) fn readings(&self, source: &str, readings: &TargetReadings) {
-        let count = |kind: ReadingKind, outcome: Option<&Unknown>| {
+        let count = |kind: &'static str, outcome: Option<&Unknown>| {
             let labels = ReadingLabels {
                 source: source.to_owned(),
-                kind: kind.as_str(),
+                kind,
                 outcome: outcome.map_or("Fresh", |why| why.reason.as_str()),
             };
             self.inner.readings.get_or_create(&labels).inc();
         };
         if let Some(latency) = &readings.latency {
-            count(ReadingKind::Latency, latency.windows.as_ref().err());
+            count(ReadingKind::Latency.as_str(), latency.windows.as_ref().err());
         }
         if let Some(counts) = &readings.counts {
             count("counters", counts.windows.as_ref().err());
         }
         for signal in &readings.signals {
-            count(ReadingKind::Saturation, signal.value.as_ref().err());
+            count(ReadingKind::Saturation.as_str(), signal.value.as_ref().err());
         }
     }
 

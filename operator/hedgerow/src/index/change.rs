@@ -50,6 +50,7 @@ mod tests {
     use hedgerow_tuner::{Hedging, Reason};
 
     use super::*;
+    use crate::fixtures::{at, index, policy, read, sample};
 
     fn on(delay_ms: f64, percent: f64) -> Orders {
         Orders {
@@ -97,14 +98,9 @@ mod tests {
 
     #[test]
     fn a_diagnosis_is_news_and_its_numbers_are_not() {
-        let index = crate::fixtures::index();
-        let (due, _) = index.due("default", std::time::Duration::ZERO, crate::fixtures::at(0));
-        index.take(
-            &due[0],
-            crate::fixtures::read(crate::fixtures::at(0), 3.0),
-            crate::fixtures::at(0),
-        );
-        let view = index.view(&crate::fixtures::policy()).unwrap().remove(0);
+        let index = index();
+        sample(&index, at(0), |now| read(now, 3.0));
+        let view = index.view(&policy()).unwrap().remove(0);
         let decision = view.decision.unwrap();
         let with = |message: &str| Decision {
             diagnoses: vec![hedgerow_tuner::Diagnosis {

@@ -670,8 +670,8 @@ fn counted(at: Timestamp) -> TargetReadings {
 #[test]
 fn counters_are_read_with_the_latency_and_kept_while_the_same_are_meant() {
     let index = Index::default();
-    index.follow(&policy(), follow(&counting("hedges_total")), |_| None);
-    let (due, _) = index.due("default", PHASE, at(0));
+    index.follow(&policy(), follow(&counting("hedges_total")), |_| Vec::new());
+    let (due, _) = index.due("default", ReadingKind::Latency, PHASE, at(0));
     assert!(due[0].query.counts.is_some() && due[0].query.latency.is_some());
     index.take(&due[0], counted(at(0)), at(0));
     let known = || index.view(&policy()).unwrap()[0].readings.counts.clone();
@@ -679,13 +679,13 @@ fn counters_are_read_with_the_latency_and_kept_while_the_same_are_meant() {
 
     let mut other_deadline = counting("hedges_total");
     other_deadline["targets"][0]["deadline"] = json!("2s");
-    index.follow(&policy(), follow(&other_deadline), |_| None);
+    index.follow(&policy(), follow(&other_deadline), |_| Vec::new());
     assert!(known().is_some());
 
-    index.follow(&policy(), follow(&counting("other_total")), |_| None);
+    index.follow(&policy(), follow(&counting("other_total")), |_| Vec::new());
     assert_eq!(known(), None);
-    let (due, _) = index.due("default", PHASE, at(1));
-    index.follow(&policy(), follow(&counting("hedges_total")), |_| None);
+    let (due, _) = index.due("default", ReadingKind::Latency, PHASE, at(1));
+    index.follow(&policy(), follow(&counting("hedges_total")), |_| Vec::new());
     index.take(&due[0], counted(at(1)), at(1));
     assert_eq!(known(), None, "an answer about other counters is dropped");
 }

@@ -208,12 +208,10 @@ impl Collector for Waiting {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use hedgerow_tuner::{Diagnosis, DiagnosisReason};
 
     use super::*;
-    use crate::fixtures::{at, index, policy, read};
+    use crate::fixtures::{at, index, policy, read, sample};
 
     fn values(name: &str, decision: &Decision) -> Vec<(Labels, f64)> {
         let gauge = GAUGES.iter().find(|gauge| gauge.name == name).unwrap();
@@ -223,8 +221,7 @@ mod tests {
     #[test]
     fn each_diagnosis_has_a_series_while_it_holds() {
         let index = index();
-        let (due, _) = index.due("default", Duration::ZERO, at(0));
-        index.take(&due[0], read(at(0), 3.0), at(0));
+        sample(&index, at(0), |now| read(now, 3.0));
         let mut decision = index.view(&policy()).unwrap().remove(0).decision.unwrap();
         assert_eq!(values("target_diagnosis", &decision), []);
         decision.diagnoses.push(Diagnosis {
