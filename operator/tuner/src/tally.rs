@@ -66,7 +66,7 @@ impl Tally {
     }
 }
 
-/// The windows of a reading that are sane, narrowest first; none when it is older than `oldest` at `now`.
+/// The windows of a reading that are sane and no mere moment, narrowest first; none when it is older than `oldest` at `now`.
 pub(crate) fn tallies(counts: Option<&Counts>, oldest: Duration, now: Timestamp) -> Vec<Tally> {
     let Some(counts) = counts else { return Vec::new() };
     let at = counts.at.min(now);
@@ -76,6 +76,7 @@ pub(crate) fn tallies(counts: Option<&Counts>, oldest: Duration, now: Timestamp)
     }
     let mut tallies: Vec<_> = windows
         .iter()
+        .filter(|window| !window.window.is_zero())
         .filter_map(|window| Tally::of(window, at))
         .collect();
     tallies.sort_by_key(|tally| tally.window);
