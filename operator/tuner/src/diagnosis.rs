@@ -1,8 +1,8 @@
 //! What makes hedging pay less than it could: each thing with its numbers and what to do about it.
 //!
 //! Each file of this module tells one by one look at the evidence. A target is looked at some thousand times a day, so a look
-//! that shows something is one that chance seldom gives (a bound that holds 99 times in a hundred is beyond the line), and
-//! what was shown stands until the estimate itself is back on the good side of the line.
+//! shows only what chance seldom does (a bound that holds 99 times in a hundred is beyond the line), and what was shown
+//! stands until a look refutes it as surely.
 
 mod estimate_disagrees;
 mod evidence;
@@ -27,8 +27,7 @@ use crate::{Diagnosis, DiagnosisReason, Mode, Rules, Timestamp};
 use findings::Said;
 use look::Look;
 
-/// What the two diagnoses that calls show one by one stand without being shown again: replicas that share a disturbance
-/// share it from time to time.
+/// Nothing that was shown ends sooner: replicas that share a disturbance share it from time to time.
 const LINGERS: Duration = Duration::from_secs(3600);
 
 /// Looks at the evidence, and notes in `memory` what begins and what ends.

@@ -7,8 +7,8 @@ use super::look::{Look, Outcome};
 use crate::tail::Attempt;
 use crate::{Timestamp, messages, wilson};
 
-pub(super) const ADVICE: &str = "do the latency metric and the counters, with their labels, count the same calls, and do clients \
-                                 follow this target's document?";
+pub(super) const ADVICE: &str = "do the latency metric and the counters, with their labels, count the same calls, and do \
+                                 clients follow this target's document?";
 
 /// Measurements, one after the other and without a call in common, that must disagree.
 const STRIKES: u8 = 3;

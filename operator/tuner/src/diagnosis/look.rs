@@ -15,9 +15,9 @@ pub(super) struct Look {
 pub(super) enum Outcome {
     /// Surely.
     Shown,
-    /// It seems so, and chance would do.
+    /// Chance alone would do.
     Unclear,
-    /// It does not seem so.
+    /// It is surely not: what was shown ends with nothing less, so that a share near the line does not come and go.
     Refuted,
 }
 
@@ -26,21 +26,19 @@ impl Outcome {
     pub(super) fn above(successes: f64, trials: f64, line: f64) -> Self {
         if wilson::lower(successes, trials) > line {
             Self::Shown
-        } else if successes > line * trials {
-            Self::Unclear
-        } else {
+        } else if wilson::upper(successes, trials) < line {
             Self::Refuted
+        } else {
+            Self::Unclear
         }
     }
 
     /// Whether the share behind `successes` of `trials` is under `line`.
     pub(super) fn under(successes: f64, trials: f64, line: f64) -> Self {
-        if wilson::upper(successes, trials) < line {
-            Self::Shown
-        } else if successes < line * trials {
-            Self::Unclear
-        } else {
-            Self::Refuted
+        match Self::above(successes, trials, line) {
+            Self::Shown => Self::Refuted,
+            Self::Refuted => Self::Shown,
+            Self::Unclear => Self::Unclear,
         }
     }
 }
@@ -50,17 +48,17 @@ mod tests {
     use super::Outcome;
 
     #[test]
-    fn shown_is_more_than_seen() {
+    fn shown_and_refuted_are_more_than_seen() {
         // The 99 % bounds of 30 of 100 are 20.6 % and 41.5 %.
         let above = |line| Outcome::above(30.0, 100.0, line);
-        assert_eq!(
-            (above(0.2), above(0.21), above(0.3)),
-            (Outcome::Shown, Outcome::Unclear, Outcome::Refuted)
-        );
+        let outcomes = [
+            Outcome::Shown,
+            Outcome::Unclear,
+            Outcome::Unclear,
+            Outcome::Refuted,
+        ];
+        assert_eq!([0.2, 0.21, 0.41, 0.42].map(above), outcomes);
         let under = |line| Outcome::under(30.0, 100.0, line);
-        assert_eq!(
-            (under(0.42), under(0.41), under(0.3)),
-            (Outcome::Shown, Outcome::Unclear, Outcome::Refuted)
-        );
+        assert_eq!([0.42, 0.41, 0.21, 0.2].map(under), outcomes);
     }
 }

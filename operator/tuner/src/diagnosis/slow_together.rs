@@ -56,7 +56,8 @@ pub(super) fn look(evidence: &Evidence<'_>) -> Option<Look> {
     Some(Look {
         outcome: Outcome::above(left, passed, (FACTOR * most).max(most + SHARE)),
         numbers: format!(
-            "{} % of the calls past the delay of {} are unanswered {} after it, hedged or not; of independent replicas at most {} % would be",
+            "{} % of the calls past the delay of {} are unanswered {} after it, hedged or not; \
+             of independent replicas at most {} % would be",
             percent(left / passed),
             messages::milliseconds(delay),
             messages::milliseconds(until - delay),

@@ -159,19 +159,19 @@ fn hedges_that_win_less_than_half_as_often_as_independent_ones_show_that_slownes
 #[test]
 fn slowness_of_the_request_takes_two_hundred_hedges_of_one_delay() {
     let mut target = healthy();
-    target.counted(vec![counts(600, 6000.0, 199.0, 101.0, 10.0)]);
+    target.counted(vec![counts(600, 3980.0, 199.0, 0.0, 10.0)]);
     assert!(!says(&mut target, DiagnosisReason::RequestBound));
     // The hour has them, and all of it was hedged at 0.5 s.
     target.counted(vec![
-        counts(600, 6000.0, 199.0, 101.0, 10.0),
-        counts(3600, 36_000.0, 1200.0, 600.0, 60.0),
+        counts(600, 3980.0, 199.0, 0.0, 10.0),
+        counts(3600, 36_000.0, 1800.0, 0.0, 90.0),
     ]);
     assert!(says(&mut target, DiagnosisReason::RequestBound));
     // Six hours are further back than the delays are remembered.
     let mut target = healthy();
     target.counted(vec![
-        counts(600, 6000.0, 199.0, 101.0, 10.0),
-        counts(6 * 3600, 36_000.0, 1200.0, 600.0, 60.0),
+        counts(600, 3980.0, 199.0, 0.0, 10.0),
+        counts(6 * 3600, 36_000.0, 1800.0, 0.0, 90.0),
     ]);
     assert!(!says(&mut target, DiagnosisReason::RequestBound));
 }

@@ -74,10 +74,11 @@ fn what_is_only_near_the_line_does_not_end_it() {
     let mut target = Target::tuned(counted_rules());
     target.counted(won(300.0, 3.0));
     assert!(says(&mut target));
-    target.counted(won(300.0, 14.0));
+    // The 99 % lower bounds: 23 of 300 are at least 4.8 %, 24 at least 5.1 %.
+    target.counted(won(300.0, 23.0));
     target.run(2 * HOUR, 60);
-    assert!(says(&mut target), "4.7 % is under the line, if not surely");
-    target.counted(won(300.0, 15.0));
+    assert!(says(&mut target), "it is not sure");
+    target.counted(won(300.0, 24.0));
     target.run(2 * HOUR, 60);
     assert!(!says(&mut target));
 }

@@ -34,6 +34,11 @@ fn a_light_tail() {
 }
 
 #[test]
+fn a_tail_so_light_that_wide_buckets_promise_wins_that_it_does_not_have() {
+    at_most_one(&month(&Attempts::lognormal(0.04, 0.4, 0.0), OTEL, 4));
+}
+
+#[test]
 fn a_heavy_tail() {
     at_most_one(&month(&healthy()[1], DEFAULT, 2));
 }
