@@ -83,6 +83,17 @@ pub(crate) enum SignalQuestions {
     },
 }
 
+impl SignalQuestions {
+    /// Whether it asks for the largest value of two scrapes.
+    fn is_gauge(&self) -> bool {
+        match self {
+            Self::Series(question) => matches!(question.ask.measure, Measure::Gauge { .. }),
+            Self::Alert { .. } => true,
+            Self::Ratio(_) => false,
+        }
+    }
+}
+
 impl TargetQuestions {
     /// The questions of `target`; `interval` tells the scrape intervals that are known.
     pub(crate) fn of(target: &TargetQuery, interval: impl Fn(&Family) -> Option<Duration>) -> Self {
@@ -115,6 +126,15 @@ impl TargetQuestions {
             .flat_map(|(_, distribution, timeouts)| std::iter::once(distribution).chain(timeouts))
             .chain(counts.flat_map(WindowQuestions::all))
             .chain(signals)
+    }
+
+    /// Asks for gauges as `now` does.
+    pub(crate) fn ask_gauges_as(&mut self, now: Self) {
+        for (signal, now) in self.signals.iter_mut().zip(now.signals) {
+            if now.is_gauge() {
+                *signal = now;
+            }
+        }
     }
 
     /// The names of the alerts asked for.

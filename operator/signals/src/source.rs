@@ -21,6 +21,11 @@ use crate::{
     ReadingKind, SourceSettings, SourceStats, TargetQuery, clauses, counts, latency, promql, signal,
 };
 
+/// How often more is asked in one round. How often a gauge is scraped is not known when it is seen for the first time: then its
+/// largest value was taken over minutes, and may be a peak long past. The series of alerts that have no rules are gauges that
+/// are asked for a step later.
+const AGAIN: usize = 2;
+
 /// One Prometheus-compatible endpoint: one pooled client, one concurrency limit.
 #[derive(Debug)]
 pub struct Source {
@@ -107,7 +112,7 @@ impl Source {
     ///
     /// Times are on our clock, ages were measured on the server's.
     pub async fn read(&self, targets: &[TargetQuery]) -> Vec<TargetReadings> {
-        let questions = self.questions(targets);
+        let mut questions = self.questions(targets);
         if targets.is_empty() {
             return Vec::new();
         }
@@ -130,12 +135,24 @@ impl Source {
         let asked = questions.iter().flat_map(TargetQuestions::all).collect();
         let names: BTreeSet<&str> = questions.iter().flat_map(TargetQuestions::alerts).collect();
         let (mut answers, alerts) = tokio::join!(self.ask(&round, asked), round.alerts(names));
-        if alerts.as_ref().is_err_and(|failure| failure.not_there) {
+        let without_rules = alerts.as_ref().is_err_and(|failure| failure.not_there);
+        for _ in 0..AGAIN {
+            for (questions, now) in questions.iter_mut().zip(self.questions(targets)) {
+                questions.ask_gauges_as(now);
+            }
             let firing = questions
                 .iter()
-                .flat_map(TargetQuestions::alerts_firing)
+                .filter(|_| without_rules)
+                .flat_map(TargetQuestions::alerts_firing);
+            let all = questions.iter().flat_map(TargetQuestions::all).chain(firing);
+            let unasked: Vec<_> = all
+                .filter(|question| !answers.0.contains_key(&question.ask))
                 .collect();
-            answers.0.extend(self.ask(&round, firing).await.0);
+            if unasked.is_empty() {
+                break;
+            }
+            let more = self.ask(&round, unasked).await;
+            answers.0.extend(more.0);
         }
         self.conclude(round);
         questions

@@ -259,6 +259,13 @@ async fn a_gauge_is_its_largest_value_of_two_scrapes_per_series() {
 }
 
 #[tokio::test]
+async fn the_first_reading_of_a_gauge_is_no_peak_long_past() {
+    let source = source(prometheus::url());
+    let readings = read_one(&source, gauge("drained_depth", &[])).await;
+    assert_eq!(values(&readings.signals[0]), [3.0]);
+}
+
+#[tokio::test]
 async fn rates_and_ratios() {
     let source = source(prometheus::url());
     let requests = || counter("requests_total", &[("job", "kb")], None);

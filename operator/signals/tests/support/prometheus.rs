@@ -208,6 +208,10 @@ fn samples_text() -> String {
     w.still("queue_depth{pod=\"b\"}", "3");
     w.still("queue_depth{pod=\"c\"}", "-4");
     w.still("queue_depth{pod=\"d\"}", "NaN");
+    // A queue that was long until three scrapes ago.
+    w.series("drained_depth", |elapsed| {
+        if elapsed <= 1800 - 3 * STEP { "80" } else { "3" }.to_owned()
+    });
     w.still("only_nan", "NaN");
     w.still("endless", "+Inf");
     w.counter("requests_total{job=\"kb\",pod=\"a\"}", 8.0);
