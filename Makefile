@@ -27,8 +27,8 @@ servers: ## Build the other servers that tests read from (VictoriaMetrics, Thano
 demo: ## Play the help-desk case on the real parts: 5 minutes once built (KEEP=1 leaves everything running)
 	@tests/parts/build etcd kube-apiserver kubectl prometheus
 	@echo "building the operator and the search cluster (a few minutes, once)"
-	cargo build --package hedgerow --package hedgerow-search-cluster --package hedgerow-demo
-	cargo run --quiet --package hedgerow-demo -- $(if $(KEEP),--keep)
+	cargo build --locked --package hedgerow --package hedgerow-search-cluster --package hedgerow-demo
+	@"$${CARGO_TARGET_DIR:-target}/debug/hedgerow-demo" $(if $(KEEP),--keep)
 
 .PHONY: test
 test: parts servers lint ## Run every check and every test, on the real parts: about 10 minutes once the parts are built

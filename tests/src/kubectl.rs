@@ -41,6 +41,11 @@ impl Kubectl {
         })
     }
 
+    /// Where it lies.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
     /// Runs it and returns what it printed.
     ///
     /// # Errors

@@ -32,6 +32,7 @@ pub(crate) struct Stage {
     _processes: Vec<Process>,
     prometheus: Prometheus,
     cluster: Cluster,
+    kubectl: Kubectl,
     folder: PathBuf,
     front_end: String,
     control: String,
@@ -111,6 +112,7 @@ impl Stage {
         )?;
         Ok(Self {
             cluster,
+            kubectl,
             prometheus,
             folder,
             front_end,
@@ -159,7 +161,10 @@ impl Stage {
                     self.cluster.admin().kubeconfig().display()
                 ),
             ),
-            ("", format!("kubectl get hp -n {NAMESPACE}")),
+            (
+                "",
+                format!("{} get hp -n {NAMESPACE}", self.kubectl.program().display()),
+            ),
             ("Prometheus", self.prometheus.url()),
             ("operator", format!("http://{}/metrics", self.metrics)),
             ("search", format!("http://{}/search", self.front_end)),
