@@ -1,5 +1,6 @@
 //! A service whose common case is slow.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,9 @@ const BACK: f64 = 1.5;
 const TIGHT: f64 = 2.0;
 /// ... until it is so long.
 const LOOSE: f64 = 2.5;
+/// A median, in milliseconds, from a nanosecond to three decades: what lies beyond is none of calls, and no number that is read
+/// as it was written.
+const POSSIBLE_MS: Range<f64> = 1e-6..1e12;
 /// The usual median follows with this time constant: what is so for a day is usual.
 const USUAL_AFTER: Duration = Duration::from_secs(24 * 3600);
 
@@ -37,7 +41,7 @@ pub(super) struct Usual {
 
 impl Usual {
     pub(super) fn sane(self, now: Timestamp) -> Option<Self> {
-        (self.p50_ms.is_finite() && self.p50_ms > 0.0).then(|| Self {
+        POSSIBLE_MS.contains(&self.p50_ms).then(|| Self {
             at: self.at.min(now),
             ..self
         })
@@ -50,7 +54,7 @@ pub(super) fn note(evidence: &Evidence<'_>, usual: &mut Option<Usual>) {
         return;
     };
     let (p50_ms, at) = (observed.p50 * 1e3, observed.at);
-    if !(p50_ms.is_finite() && p50_ms > 0.0) {
+    if !POSSIBLE_MS.contains(&p50_ms) {
         return;
     }
     *usual = match *usual {
@@ -83,9 +87,10 @@ pub(super) fn look(evidence: &Evidence<'_>, usual: Option<Usual>) -> Option<Look
         Err(Finding::AtLeast { p50, .. }) => (*p50, None),
         Err(Finding::Nothing { .. }) => return None,
     };
-    if !(p50.is_finite() && p50 > 0.0) {
+    if !POSSIBLE_MS.contains(&(p50 * 1e3)) {
         return None;
     }
+    let p99 = p99.filter(|p99| POSSIBLE_MS.contains(&(p99 * 1e3)));
     let usual = usual.map(|usual| usual.p50_ms / 1e3);
     let tail = p99.map(|p99| p99 / p50);
     let moved = usual.map(|usual| p50 / usual);
