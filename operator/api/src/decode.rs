@@ -39,7 +39,13 @@ fn typed(written: &Value) -> Result<HedgePolicySpec, FieldError> {
             "." => "spec".to_owned(),
             path => format!("spec.{path}"),
         };
-        error_at(path, error.inner().to_string())
+        let mut message = error.inner().to_string();
+        let is_number =
+            message.starts_with("invalid type: integer") || message.starts_with("invalid type: floating");
+        if is_number && message.ends_with("expected a string") {
+            message.push_str(": put it in quotes");
+        }
+        error_at(path, message)
     })
 }
 

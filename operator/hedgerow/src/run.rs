@@ -7,6 +7,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::FusedFuture;
 use hedgerow_signals::Source;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::{JoinError, JoinSet};
@@ -32,6 +34,9 @@ use term::Term;
 
 /// Writes that were begun end within this, since each has a timeout of its own.
 const FINISH: Duration = Duration::from_secs(20);
+
+/// The lease is given back within this: after an attempt that is under way, and with a write of its own.
+const RELEASE: Duration = Duration::from_secs(10);
 
 /// Runs until SIGTERM.
 ///
@@ -83,11 +88,11 @@ pub async fn run(args: &RunArgs) -> Outcome {
         "started"
     );
 
-    let lead = term.lead(&stop);
+    let lead = term.lead(&stop).fuse();
     tokio::pin!(lead);
     let ended = tokio::select! {
         () = asked_to_stop() => Ok(()),
-        ended = &mut lead => return Err(Failure::failed(ended.err().unwrap_or_default())),
+        ended = &mut lead => ended,
         Some(ended) = watches.join_next() => Err(unexpected(ended)),
         Some(ended) = servers.join_next() => Err(unexpected(ended)),
     };
@@ -96,11 +101,19 @@ pub async fn run(args: &RunArgs) -> Outcome {
     }
     // First what is being written, then the lease: nobody else writes before we have ended.
     stop.cancel();
-    let _ = timeout(FINISH, lead).await;
+    if !lead.is_terminated() {
+        let _ = timeout(FINISH, lead).await;
+    }
     release.cancel();
-    if settings.lease.is_some() && ended.is_ok() {
-        // The lease's task is the one that ends.
-        let _ = watches.join_next().await;
+    if settings.lease.is_some() {
+        let released = async {
+            while let Some(ended) = watches.join_next().await {
+                if matches!(ended, Ok("lease")) {
+                    break;
+                }
+            }
+        };
+        let _ = timeout(RELEASE, released).await;
     }
     info!("stopped");
     ended.map(|()| ExitCode::SUCCESS).map_err(Failure::failed)

@@ -161,6 +161,16 @@ impl CacheSlot {
         self.update(|state| state.failed(error))
     }
 
+    /// Nothing is answered until a person mends it: it counts as incomplete until it is listed again.
+    pub(super) fn denied(&self, error: String) -> Option<News> {
+        let news = self.update(|state| {
+            state.listed = None;
+            state.failed(error)
+        });
+        self.caches.changed.send_replace(());
+        news
+    }
+
     fn update(&self, change: impl FnOnce(&mut State) -> Option<News>) -> Option<News> {
         let mut states = self.caches.states.lock().unwrap_or_else(PoisonError::into_inner);
         states.get_mut(self.index).and_then(change)

@@ -173,16 +173,27 @@ impl Candidate {
     /// done at all. So the operator does not become ready, and says what to do.
     fn tell(&mut self, error: Option<&WriteError>) {
         let lease = &self.settings.name;
-        match error {
-            None => {
-                self.slot.listed(ANY_TERM);
-            }
-            Some(error) if error.is_forbidden() => {
-                let message = format!("this replica cannot lead without Lease {lease}: {error}; {REMEDY}");
+        let Some(error) = error else {
+            self.slot.listed(ANY_TERM);
+            return;
+        };
+        let remedy = if error.is_forbidden() {
+            Some(REMEDY)
+        } else {
+            error.remedy()
+        };
+        match remedy {
+            Some(remedy) => {
+                let message = format!("this replica cannot lead without Lease {lease}: {error}; {remedy}");
                 error!(lease, "{message}");
-                self.slot.failed(message);
+                // A leader goes on while its last renewal holds: it may be let in again by then.
+                if self.fence.check().is_err() {
+                    self.slot.denied(message);
+                } else {
+                    self.slot.failed(message);
+                }
             }
-            Some(error) => {
+            None => {
                 warn!(%error, lease, "lease not renewed");
                 self.slot.failed(error.to_string());
             }
@@ -424,6 +435,36 @@ mod tests {
         };
         assert_eq!(transitions("other"), Some(5));
         assert_eq!(transitions("me"), Some(4));
+    }
+
+    /// A token may expire at any time, and a Role be taken away.
+    #[tokio::test]
+    async fn a_replica_that_the_api_server_does_not_let_in_is_not_ready_and_says_what_to_do() {
+        for (code, reason, remedy) in [
+            (401, "Unauthorized", "kubectl create token"),
+            (403, "Forbidden", "leaderElection.lease"),
+        ] {
+            let caches = Caches::default();
+            let mut candidate = Candidate {
+                slot: caches.slot("Lease", None),
+                ..candidate()
+            };
+            candidate.tell(None);
+            assert!(caches.synced());
+            let status = kube::core::Status::failure(reason, reason).with_code(code);
+            candidate.tell(Some(&WriteError::Refused(status.boxed())));
+            assert!(!caches.synced(), "{code}");
+            assert!(caches.missing()[0].contains(remedy), "{:?}", caches.missing());
+            candidate.tell(Some(&WriteError::Timeout));
+            assert!(!caches.synced(), "{code}");
+            candidate.tell(None);
+            assert!(caches.synced(), "{code}");
+            candidate.tell(Some(&WriteError::Timeout));
+            assert!(
+                caches.synced(),
+                "what passes by itself does not make a replica unready"
+            );
+        }
     }
 
     #[tokio::test]

@@ -33,7 +33,7 @@ pub enum SchemaError {
         missing: Vec<String>,
     },
     /// It could not be read.
-    #[error("cannot read the schema of HedgePolicy: {0}")]
+    #[error("cannot read the schema of HedgePolicy: {}", .0.with_remedy())]
     Unreadable(#[from] WriteError),
 }
 
@@ -141,6 +141,21 @@ mod tests {
     fn of_a_missing_object_its_fields_are_not_named() {
         let needed = json!({ "properties": { "delay": { "properties": { "min": {} } } } });
         assert_eq!(missing(needed, json!({ "properties": {} })), ["spec.delay"]);
+    }
+
+    #[test]
+    fn a_token_that_is_not_taken_has_its_remedy() {
+        let status = kube::core::Status::failure("Unauthorized", "Unauthorized").with_code(401);
+        let told = SchemaError::from(WriteError::Refused(status.boxed())).to_string();
+        assert!(
+            told.contains("Unauthorized; the token") && told.contains("tokenFile"),
+            "{told}"
+        );
+        assert!(
+            SchemaError::from(WriteError::Timeout)
+                .to_string()
+                .ends_with("within 5 s")
+        );
     }
 
     #[test]

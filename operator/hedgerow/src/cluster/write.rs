@@ -54,7 +54,24 @@ pub enum WriteError {
     Unreachable(String),
 }
 
+/// What to do about a token that the API server does not take.
+const TOKEN_REMEDY: &str = "the token of the kubeconfig or the service account is expired, revoked or not known: create a new \
+                            one (kubectl create token), or use the mounted one or a tokenFile, which is read again";
+
 impl WriteError {
+    /// What a person can do about it, whatever it was that was asked for.
+    pub(super) fn remedy(&self) -> Option<&'static str> {
+        self.is_unauthorized().then_some(TOKEN_REMEDY)
+    }
+
+    /// What happened, and what to do where a person can.
+    pub(super) fn with_remedy(&self) -> String {
+        match self.remedy() {
+            Some(remedy) => format!("{self}; {remedy}"),
+            None => self.to_string(),
+        }
+    }
+
     /// A bounded name for metrics.
     pub fn outcome(&self) -> &'static str {
         match self {
@@ -76,6 +93,11 @@ impl WriteError {
     /// Whether RBAC denies it.
     pub(super) fn is_forbidden(&self) -> bool {
         matches!(self, Self::Refused(status) if status.is_forbidden())
+    }
+
+    /// Whether the API server does not know who asks.
+    pub(super) fn is_unauthorized(&self) -> bool {
+        matches!(self, Self::Refused(status) if status.code == 401)
     }
 
     /// Whether the object is not there.

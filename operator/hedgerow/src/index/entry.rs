@@ -164,7 +164,8 @@ impl Entry {
             state.readings.signals = read.signals.into_iter().map(Some).collect();
         }
         state.was_read.insert(due.kind);
-        let considered = state.consider(&target.rules, &follow, grace, now);
+        state.note_circumstances(&follow, now);
+        let considered = state.consider(&target.rules, grace, now);
         if state.must_wait(target, &considered.0) {
             return None;
         }
@@ -179,7 +180,8 @@ impl Entry {
         let (mut one_waits, mut one_goes_off) = (false, false);
         for target in &follow.compiled.targets {
             let state = self.targets.get_mut(&target.name)?;
-            let of_target = state.consider(&target.rules, &follow, grace, now);
+            state.note_circumstances(&follow, now);
+            let of_target = state.consider(&target.rules, grace, now);
             let waits = state.must_wait(target, &of_target.0);
             one_waits |= waits;
             one_goes_off |= state.is_going_off() || (!waits && state.turns_off(&of_target.0));
@@ -343,14 +345,9 @@ impl State {
         self
     }
 
-    /// What would be decided now, and remembered of it.
-    fn consider(
-        &mut self,
-        rules: &Rules,
-        follow: &Follow,
-        grace: Duration,
-        now: Timestamp,
-    ) -> (Decision, Memory) {
+    /// Notes what happened to the target's clients, whatever is decided then: a person or a refusal stops it, its documents
+    /// expired, others joined.
+    fn note_circumstances(&mut self, follow: &Follow, now: Timestamp) {
         let refused = follow.refusal.as_ref().map(|refusal| Stop {
             reason: refusal.reason,
             message: refusal.message.clone(),
@@ -363,6 +360,10 @@ impl State {
         if std::mem::take(&mut self.joined) {
             self.memory.others_joined(now);
         }
+    }
+
+    /// What would be decided now, and remembered of it.
+    fn consider(&self, rules: &Rules, grace: Duration, now: Timestamp) -> (Decision, Memory) {
         if grace.is_zero() {
             decide(rules, &self.memory, &self.readings, now)
         } else {
@@ -402,16 +403,6 @@ impl State {
 
     /// Takes over what was [considered](Self::consider), and tells what holds now.
     fn adopt(&mut self, target: &Target, (decision, memory): (Decision, Memory)) -> Decision {
-        if let Some(waiting) = self
-            .waiting()
-            .filter(|waiting| raises(&waiting.orders, &decision.orders))
-        {
-            return waiting.clone();
-        }
-        // What is not known before the first reading is no news: then only what clients are told is.
-        if !self.awaits_reading(target) || memory.revision != self.memory.revision {
-            self.memory = memory;
-        }
         self.windows.clone_from(&decision.windows_wanted);
         self.counts.want(&decision.counts_wanted);
         if decision.wants_wider
@@ -421,6 +412,16 @@ impl State {
                 .is_none_or(|before| before.windows_wanted != decision.windows_wanted)
         {
             self.due_at.remove(&ReadingKind::Latency);
+        }
+        let waiting = self.waiting();
+        if let Some(waiting) = waiting.filter(|waiting| raises(&waiting.orders, &decision.orders)) {
+            let held_back = held_back(waiting, decision);
+            self.decision = Some(held_back.clone());
+            return held_back;
+        }
+        // What is not known before the first reading is no news: then only what clients are told is.
+        if !self.awaits_reading(target) || memory.revision != self.memory.revision {
+            self.memory = memory;
         }
         self.decision = Some(decision.clone());
         decision
@@ -474,6 +475,20 @@ impl State {
                 state_changed.then_some(Lane::Document)
             }
         }
+    }
+}
+
+/// What `newest` says is read and would be done, while clients are told no more than the document that `waiting` is for.
+fn held_back(waiting: &Decision, newest: Decision) -> Decision {
+    Decision {
+        revision: waiting.revision,
+        orders: waiting.orders.clone(),
+        switch: waiting.switch,
+        message: format!(
+            "{}; clients are told once their documents are written",
+            newest.message
+        ),
+        ..newest
     }
 }
 

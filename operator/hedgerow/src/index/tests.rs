@@ -504,6 +504,46 @@ fn a_ramp_does_not_go_on_while_its_step_is_not_written() {
     assert_eq!(percents(&index, [725]), [Some(5.0)]);
 }
 
+/// Another's ConfigMap of that name stands there since before anything was read.
+#[test]
+fn what_is_read_is_told_while_a_document_cannot_be_written() {
+    let index = index();
+    let before = handed(&index, at(0));
+    let conflict = || Written::Refused {
+        reason: "NameConflict",
+        message: "it is another's".to_owned(),
+    };
+    index.set_outcome(&policy(), outcome(conflict()), at(0));
+    let lanes = sample(&index, at(5), |now| read(now, 3.0));
+    assert!(
+        lanes.contains(&Some(Lane::Document)),
+        "people are told: {lanes:?}"
+    );
+    for second in (5..100).step_by(10) {
+        sample(&index, at(second), |now| read(now, 3.0));
+        let decision = handed(&index, at(second));
+        index.set_outcome(&policy(), outcome(conflict()), at(second));
+        assert_eq!(
+            (decision.revision, &decision.orders),
+            (before.revision, &before.orders),
+            "nothing is raised beyond what is not written"
+        );
+        let told = index.handed(&policy()).unwrap().0.remove(0).decision.unwrap();
+        assert_eq!(told, decision);
+        assert_eq!(told.latency.unknown, None);
+        assert!(told.latency.at >= Some(at(second - 30)) && told.signals[0].unknown.is_none());
+        assert_eq!(told.reason, Reason::Ramping);
+        assert!(
+            told.message
+                .ends_with("; clients are told once their documents are written"),
+            "{}",
+            told.message
+        );
+    }
+    sample(&index, at(100), |now| read(now, 80.0));
+    assert_eq!(handed(&index, at(100)).reason, Reason::Saturated);
+}
+
 #[test]
 fn going_off_waits_for_no_document() {
     let index = index();

@@ -198,6 +198,17 @@ spec:
     }
 
     #[test]
+    fn a_number_that_must_be_quoted_says_so() {
+        let signals =
+            "idempotent: true\n    saturation: { signals: [{ name: queue, metric: depth, offAbove: 50 }] }";
+        let faults = faults(&POLICY.replace("idempotent: true", signals));
+        assert!(
+            faults.contains("offAbove") && faults.ends_with("put it in quotes"),
+            "{faults}"
+        );
+    }
+
+    #[test]
     fn objects_of_others_are_passed_over() {
         let both = format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{ name: a }}\n---{POLICY}");
         assert_eq!(found(&both).unwrap().len(), 1);

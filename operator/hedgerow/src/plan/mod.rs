@@ -77,6 +77,11 @@ fn sources(args: &PlanArgs) -> Result<(Sources, Duration), Failure> {
         }
         (None, url) => {
             let url = url.as_deref().unwrap_or_default();
+            if !url.contains("://") {
+                let remedy =
+                    format!("--prometheus {url}: begin it with http:// or https://, as in http://{url}");
+                return Err(Failure::invalid(remedy));
+            }
             Ok((
                 Sources::every_name(DeclaredSource::plain("prometheus", url)),
                 PROPAGATION,

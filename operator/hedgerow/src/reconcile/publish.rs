@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::{join, join_all};
 use hedgerow_tuner::Timestamp;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::Reconciler;
 use crate::cluster::{
@@ -48,6 +48,7 @@ impl Reconciler {
         )
         .await;
 
+        let before = self.index.handed(&entry.key).unwrap_or_default().1;
         let mut written = BTreeMap::new();
         let (mut again, mut valid_until) = (Vec::new(), Vec::new());
         let mut outcome = Outcome::Done;
@@ -62,7 +63,7 @@ impl Reconciler {
                 }
                 Err(why) => {
                     outcome = Outcome::Retry;
-                    self.failed(name, &why)
+                    self.failed(name, &why, before.written.get(&name.name))
                 }
             };
             written.insert(name.name.clone(), became);
@@ -74,7 +75,7 @@ impl Reconciler {
                 Err(why) => {
                     outcome = Outcome::Retry;
                     again.push(now);
-                    self.failed(&record.name, &why);
+                    self.failed(&record.name, &why, None);
                 }
             }
         }
@@ -90,18 +91,24 @@ impl Reconciler {
         outcome
     }
 
-    fn failed(&self, name: &NamespacedName, why: &PublishError) -> Written {
+    /// What became of a ConfigMap that is not written; `before` is what became of it last. What lasts is said once.
+    fn failed(&self, name: &NamespacedName, why: &PublishError, before: Option<&Written>) -> Written {
         self.metrics.publish_failed(why.reason());
-        warn!(config_map = %name, reason = why.reason(), error = %why, "not written");
         let message = why.to_string();
-        if why.needs_a_person() {
+        let became = if why.needs_a_person() {
             Written::Refused {
                 reason: why.reason(),
                 message,
             }
         } else {
             Written::Pending { message }
+        };
+        if before == Some(&became) {
+            debug!(config_map = %name, reason = why.reason(), error = %why, "still not written");
+        } else {
+            warn!(config_map = %name, reason = why.reason(), error = %why, "not written");
         }
+        became
     }
 
     fn tell_change(&self, entry: &PolicyEntry, name: &NamespacedName, change: &Change) {

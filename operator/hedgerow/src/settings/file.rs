@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use super::{Settings, SettingsError, Sources};
 
@@ -49,8 +49,16 @@ impl Default for LeaderElection {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct Listen {
+    #[serde(deserialize_with = "socket_address")]
     address: SocketAddr,
+    #[serde(deserialize_with = "socket_address")]
     explain: SocketAddr,
+}
+
+fn socket_address<'de, D: Deserializer<'de>>(written: D) -> Result<SocketAddr, D::Error> {
+    let written = String::deserialize(written)?;
+    let why = format!("{written:?} is not an IP address with a port; for example '0.0.0.0:8080'");
+    written.parse().map_err(|_| serde::de::Error::custom(why))
 }
 
 impl Default for Listen {

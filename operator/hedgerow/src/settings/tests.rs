@@ -73,6 +73,17 @@ fn a_value_out_of_range_names_the_key_and_the_range() {
 }
 
 #[test]
+fn an_address_that_is_none_is_told_with_an_example() {
+    let error = parse(&format!("listen: {{ address: localhost }}\n{SMALLEST}"))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("localhost") && error.contains("0.0.0.0:8080"),
+        "{error}"
+    );
+}
+
+#[test]
 fn explanations_are_served_on_loopback_alone() {
     let error = parse(&format!("listen: {{ explain: '0.0.0.0:8081' }}\n{SMALLEST}"))
         .unwrap_err()

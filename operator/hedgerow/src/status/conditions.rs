@@ -3,8 +3,8 @@
 //! `Ready` does not depend on signals, so that nobody waits for ever for a service that is not deployed yet. A negative
 //! condition is True when any target is concerned. `Stalled` and `Reconciling` are there only when they are so.
 
-use hedgerow_api::{ConditionReason, ConditionType, ReadingState, TargetState, TargetStatus};
-use hedgerow_tuner::{DiagnosisReason, Reason};
+use hedgerow_api::{ConditionReason, ConditionType, ReadingState, TargetStatus};
+use hedgerow_tuner::{Decision, DiagnosisReason, Reason};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{Facts, Written};
@@ -25,7 +25,7 @@ pub(super) fn conditions(facts: &Facts<'_>, targets: &[TargetStatus]) -> Vec<Con
     let ready = ready(&accepted, &published);
     let mut said = Vec::from([
         signals_available(facts, targets),
-        hedging_disabled(facts, targets),
+        hedging_disabled(facts, targets, &published),
         low_confidence(facts),
     ]);
     said.extend(effective(targets));
@@ -210,18 +210,15 @@ fn signals_available(facts: &Facts<'_>, targets: &[TargetStatus]) -> Said {
         reason,
         message,
     };
+    let nothing_is_read = "Nothing is read until the policy is accepted".to_owned();
+    if facts.refusal.is_some() || targets.is_empty() {
+        return said(false, ConditionReason::Pending.as_str(), nothing_is_read);
+    }
     if let Some(why) = facts.source_failing {
         return said(
             false,
             ConditionReason::SourceFailing.as_str(),
             format!("The source fails for all its targets: {}", why.reason),
-        );
-    }
-    if targets.is_empty() {
-        return said(
-            false,
-            ConditionReason::Pending.as_str(),
-            "Nothing is read until the policy is valid".to_owned(),
         );
     }
     if targets.iter().any(not_read_yet) {
@@ -275,25 +272,26 @@ fn first_unknown(target: &TargetStatus) -> Option<(String, &'static str)> {
     Some((format!("{} ({what} {reason})", target.name), reason))
 }
 
-fn hedging_disabled(facts: &Facts<'_>, targets: &[TargetStatus]) -> Said {
-    let off: Vec<_> = facts
-        .targets
-        .iter()
-        .filter(|target| target.decision.orders.hedging.is_none())
-        .collect();
-    let worst: Option<Reason> = off.iter().map(|target| target.decision.orders.reason).min();
-    let state = TargetState::NotHedging.as_str();
-    let names: Vec<String> = targets
-        .iter()
-        .filter(|target| target.state.as_deref() == Some(state))
-        .map(|target| {
-            format!(
-                "{} ({})",
-                target.name,
-                target.reason.as_deref().unwrap_or_default()
-            )
-        })
-        .collect();
+fn hedging_disabled(facts: &Facts<'_>, targets: &[TargetStatus], published: &Said) -> Said {
+    let waits = |decision: &Decision| !published.status && waits_for_its_document(decision);
+    let off = || {
+        let targets = facts.targets.iter().zip(targets);
+        targets.filter(|(target, _)| target.decision.orders.hedging.is_none())
+    };
+    // What turns a target off by itself goes before what stands in the way of a document.
+    let worst = off().filter(|(target, _)| !waits(target.decision));
+    let worst: Option<Reason> = worst.map(|(target, _)| target.decision.orders.reason).min();
+    let worst = worst.map(Reason::as_str);
+    let worst = worst.or_else(|| off().next().map(|_| published.reason));
+    let names = off().map(|(target, status)| {
+        let reason = if waits(target.decision) {
+            published.reason
+        } else {
+            status.reason.as_deref().unwrap_or_default()
+        };
+        format!("{} ({reason})", target.name)
+    });
+    let names: Vec<String> = names.collect();
     let (status, reason, message) = match (facts.refusal, worst) {
         (Some(refusal), _) => (
             true,
@@ -302,7 +300,7 @@ fn hedging_disabled(facts: &Facts<'_>, targets: &[TargetStatus]) -> Said {
         ),
         (None, Some(worst)) => (
             true,
-            worst.as_str(),
+            worst,
             words::concerned(&names, targets.len(), "targets are not hedged"),
         ),
         (None, None) => (
@@ -317,6 +315,12 @@ fn hedging_disabled(facts: &Facts<'_>, targets: &[TargetStatus]) -> Said {
         reason,
         message,
     }
+}
+
+/// Whether it would hedge, but for a document that is not written: clients are told no more than that one says.
+fn waits_for_its_document(decision: &Decision) -> bool {
+    let would_hedge = matches!(decision.reason, Reason::Tuned | Reason::Ramping | Reason::Held);
+    decision.orders.hedging.is_none() && would_hedge && decision.orders.reason != Reason::Observing
 }
 
 fn low_confidence(facts: &Facts<'_>) -> Said {

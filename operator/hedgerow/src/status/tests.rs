@@ -1,6 +1,6 @@
 use hedgerow_api::{ConditionReason, HedgePolicyStatus};
 use hedgerow_signals::TargetReadings;
-use hedgerow_tuner::{Diagnosis, DiagnosisReason, Memory, Readings, decide};
+use hedgerow_tuner::{Diagnosis, DiagnosisReason, Memory, Orders, Readings, decide};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::json;
 
@@ -252,6 +252,34 @@ fn the_loser_of_a_claim_is_not_accepted() {
     assert!(told.condition("Accepted").message.contains("helpdesk/other"));
 }
 
+/// It may hedge, but the document that would say so cannot be written.
+#[test]
+fn what_waits_for_its_document_is_off_for_what_stands_in_the_way() {
+    let mut told = Told::tuned();
+    let decision = told.decision.as_mut().unwrap();
+    decision.orders = Orders {
+        hedging: None,
+        reason: Reason::WarmingUp,
+    };
+    let refused = Written::Refused {
+        reason: "NameConflict",
+        message: "ConfigMap kb-hedging was not made by Hedgerow".to_owned(),
+    };
+    told.written.insert("kb-hedging".to_owned(), refused);
+    told.tell(700);
+    assert_eq!(told.says("SignalsAvailable"), ("True", "Fresh"));
+    assert_eq!(told.says("Ready"), ("False", "NameConflict"));
+    assert_eq!(told.says("HedgingDisabled"), ("True", "NameConflict"));
+    assert!(
+        told.condition("HedgingDisabled")
+            .message
+            .contains("shard-read (NameConflict)")
+    );
+    // What turns it off by itself is told as before.
+    told.after(710, |now| read(now, 80.0));
+    assert_eq!(told.says("HedgingDisabled"), ("True", "Saturated"));
+}
+
 #[test]
 fn what_the_operator_tries_again_is_reconciling() {
     let mut told = Told::tuned();
@@ -272,11 +300,17 @@ fn a_refused_policy_says_why_and_is_stalled() {
         reason: Reason::SourceNotAvailable,
         message: "spec.source: there is no source \"x\"".to_owned(),
     });
-    told.tell(0);
+    told.after(0, |_| TargetReadings::default());
     for type_ in ["Accepted", "Ready"] {
         assert_eq!(told.says(type_), ("False", "SourceNotAvailable"));
     }
     assert_eq!(told.says("Stalled"), ("True", "SourceNotAvailable"));
+    assert_eq!(told.says("SignalsAvailable"), ("False", "Pending"));
+    assert_eq!(
+        told.condition("SignalsAvailable").message,
+        "Nothing is read until the policy is accepted",
+        "no reading is on its way"
+    );
     assert_eq!(told.says("HedgingDisabled"), ("True", "SourceNotAvailable"));
     assert_eq!(
         told.status.summary.as_ref().unwrap().reason.as_deref(),

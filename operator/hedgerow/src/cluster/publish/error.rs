@@ -144,6 +144,14 @@ impl PublishError {
         let name = name.clone();
         match error {
             WriteError::NotLeading(_) => Self::NotLeading,
+            WriteError::Refused(ref status) if error.is_unauthorized() => Self::Unavailable {
+                name,
+                message: format!(
+                    "{}; {}",
+                    shortened(&status.message),
+                    error.remedy().unwrap_or_default()
+                ),
+            },
             WriteError::Refused(status) => Self::from_status(name, &status),
             WriteError::Timeout | WriteError::Unreachable(_) => Self::Unavailable {
                 name,
@@ -167,7 +175,7 @@ impl PublishError {
             Self::QuotaExceeded { name, message }
         } else if status.message.contains("denied the request") || status.message.contains("denied request") {
             Self::Denied { name, message }
-        } else if status.is_forbidden() || status.code == 401 {
+        } else if status.is_forbidden() {
             Self::Forbidden { name, message }
         } else if matches!(status.code, 400 | 413 | 422) {
             Self::Rejected { name, message }
@@ -222,6 +230,11 @@ mod tests {
         assert_eq!(
             reason(413, "RequestEntityTooLarge", "Request entity too large"),
             "Rejected"
+        );
+        assert_eq!(
+            reason(401, "Unauthorized", "Unauthorized"),
+            "Unavailable",
+            "no Role mends it"
         );
         assert_eq!(reason(503, "ServiceUnavailable", "etcd is gone"), "Unavailable");
         assert_eq!(reason(429, "TooManyRequests", "slow down"), "Unavailable");
