@@ -30,15 +30,13 @@ impl Observed {
                 caveat,
             });
         };
-        if !tells_outcomes(group) {
-            return Err(Unknown::new(
-                UnknownReason::SelectorMatchesNothing,
-                format!(
-                    "no series has the label {}, which is to tell outcomes apart; is it spelled so?",
-                    outcomes.label
-                ),
-            ));
-        }
+        // OpenTelemetry gives the label only to what failed: that nothing has it may be good news, or another spelling.
+        let untold = (!tells_outcomes(group)).then(|| {
+            format!(
+                "no series has the label {}, which is to tell outcomes apart: did nothing fail, or is it spelled otherwise?",
+                outcomes.label
+            )
+        });
         let is_cancelled = |outcome: &str| outcomes.cancelled.iter().any(|value| value == outcome);
         let is_ignored = |outcome: &str| outcomes.ignored.iter().any(|value| value == outcome);
         let (answered, caveat) = distribution(group, unit, |outcome| {
@@ -69,10 +67,11 @@ impl Observed {
             ),
             _ => why,
         });
+        let caveats: Vec<String> = untold.into_iter().chain(caveat).collect();
         Ok(Self {
             answered,
             cancelled,
-            caveat,
+            caveat: (!caveats.is_empty()).then(|| caveats.join("; ")),
         })
     }
 }
@@ -193,9 +192,11 @@ mod tests {
     #[test]
     fn a_label_that_no_series_has_is_named() {
         let group = group(&[("", [70.0, 20.0, 0.0], 12.0)]);
-        let unknown = Observed::of(&group, Some(&outcomes()), Unit::Seconds).unwrap_err();
-        assert_eq!(unknown.reason, UnknownReason::SelectorMatchesNothing);
-        assert!(unknown.message.contains("label status"), "{}", unknown.message);
+        let observed = Observed::of(&group, Some(&outcomes()), Unit::Seconds).unwrap();
+        assert_eq!(calls(&observed.answered.unwrap()), [70.0, 90.0, 90.0]);
+        assert_eq!(observed.cancelled, None);
+        let caveat = observed.caveat.unwrap();
+        assert!(caveat.contains("label status"), "{caveat}");
     }
 
     #[test]

@@ -140,9 +140,10 @@ async fn a_label_of_outcomes_that_no_series_has_is_named() {
         ..outcomes()
     };
     let readings = read_one(&source, split("attempt_seconds", &[("index", "kb")], misspelled)).await;
-    let (reason, message) = latency_reason(&readings);
-    assert_eq!(reason, UnknownReason::SelectorMatchesNothing, "{message}");
-    assert!(message.contains("label code"), "{message}");
+    let window = window(&readings);
+    assert!(window.distribution.is_ok() && window.cancelled.is_none());
+    let caveat = window.caveat.as_ref().unwrap();
+    assert!(caveat.contains("label code"), "{caveat}");
 }
 
 fn counts(app: &str) -> CountsQuery {
