@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use hedgerow_tuner::{
-    Basis, Counts, DiagnosisReason, Latency, Memory, Mode, NoBenefit, Plateau, Readings, Rules, Signal,
-    SwitchState, Timestamp, Unknown, UnknownReason, WindowCounts, decide,
+    Basis, Counts, Diagnosis, DiagnosisReason, Latency, Memory, Mode, NoBenefit, Plateau, Readings, Rules,
+    Signal, SwitchState, Timestamp, Unknown, UnknownReason, WindowCounts, decide,
 };
 use proptest::prelude::*;
 
@@ -134,13 +134,14 @@ proptest! {
                 ..counts
             });
             let (blind, _) = decide(&rules, &decided.memory_before, &readings, decided.now);
-            // Only counted hedges tell that attempts which must have been cut short are not seen.
+            // Only counted hedges tell that attempts which must have been cut short are not seen, and that replicas are slow together.
             let unseen = |why: &Unknown| why.reason == UnknownReason::CensoringUnseen;
-            if decided.decision.latency.unknown.as_ref().is_some_and(unseen) {
+            let together = |said: &Diagnosis| said.reason == DiagnosisReason::SlowTogether;
+            if decided.decision.latency.unknown.as_ref().is_some_and(unseen) || decided.decision.diagnoses.iter().any(together) {
                 return Ok(());
             }
             // By what hedging can have hidden at most a delay may be above its line.
-            prop_assert!(ramp(blind.switch) <= ramp(decided.decision.switch));
+            prop_assert!(ramp(blind.switch) <= ramp(decided.decision.switch), "{:?}, and {:?} with them", blind.switch, decided.decision.switch);
             let (Some(now), ramped, Some(blind)) = (decided.decision.orders.hedging, blind.switch, blind.orders.hedging) else { return Ok(()) };
             let least = decided.before.map_or(now.delay_ms, |before| before.delay_ms.min(now.delay_ms));
             prop_assert!(blind.delay_ms >= least, "{} where {:?} became {}", blind.delay_ms, decided.before, now.delay_ms);
