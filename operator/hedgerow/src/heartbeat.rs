@@ -67,7 +67,7 @@ impl Heartbeat {
         beats.insert(self.name.clone(), Instant::now());
     }
 
-    /// Runs a loop that [`beat`]s wherever it is, however deep, so that one who waits within the bounds of what it does is
+    /// Runs a loop that `beat`s wherever it is, however deep, so that one who waits within the bounds of what it does is
     /// not taken for stuck.
     pub async fn accompany<T>(self, its_loop: impl Future<Output = T>) -> T {
         OWN.scope(self, its_loop).await
