@@ -75,7 +75,8 @@ pub(crate) fn read(
     let free_from = free_from(rules, memory);
     let measured = windows
         .iter()
-        .filter(|counts| counts.window <= LONGEST && at.minus(counts.window) >= free_from)
+        .filter(|counts| !counts.window.is_zero() && counts.window <= LONGEST)
+        .filter(|counts| at.minus(counts.window) >= free_from)
         .filter(|counts| counts.calls > 0.0 && counts.calls >= enough)
         .max_by_key(|counts| counts.window);
     if let Some(counts) = measured.filter(|_| memory.lets_hedge()) {

@@ -141,7 +141,7 @@ proptest! {
                 return Ok(());
             }
             // By what hedging can have hidden at most a delay may be above its line.
-            prop_assert!(ramp(blind.switch) <= ramp(decided.decision.switch), "{:?}, and {:?} with them", blind.switch, decided.decision.switch);
+            prop_assert!(ramp(blind.switch) <= ramp(decided.decision.switch), "{:?} {:?}, and with them {:?} {:?}", blind.switch, blind.message, decided.decision.switch, decided.decision.message);
             let (Some(now), ramped, Some(blind)) = (decided.decision.orders.hedging, blind.switch, blind.orders.hedging) else { return Ok(()) };
             let least = decided.before.map_or(now.delay_ms, |before| before.delay_ms.min(now.delay_ms));
             prop_assert!(blind.delay_ms >= least, "{} where {:?} became {}", blind.delay_ms, decided.before, now.delay_ms);
@@ -171,6 +171,9 @@ proptest! {
             });
             unmeasured.counts = Some(Counts { at: decided.now, windows: Ok(rates.collect()) });
             let (unmeasured, _) = decide(&rules, &decided.memory_before, &unmeasured, decided.now);
+            // What another window of them shows beside is not the loop's.
+            let reasons = |said: &[Diagnosis]| said.iter().map(|said| said.reason).collect::<Vec<_>>();
+            if reasons(&unmeasured.diagnoses) != reasons(&decided.decision.diagnoses) { return Ok(()) }
             if unmeasured.latency.unknown != decided.decision.latency.unknown { return Ok(()) }
             let by_buckets = unmeasured.orders.hedging.map_or(now.delay_ms, |hedging| hedging.delay_ms);
             if now.delay_ms >= before.delay_ms.min(by_buckets) {
