@@ -43,6 +43,17 @@ fn outcome(written: Written) -> Outcome {
     }
 }
 
+/// The policy, refused for its source.
+fn refused() -> Follow {
+    Follow {
+        refusal: Some(Refusal {
+            reason: Reason::SourceNotAvailable,
+            message: "there is no source".to_owned(),
+        }),
+        ..follow(&written_spec())
+    }
+}
+
 /// An index whose target hedges at full budget, with everything handed on.
 fn tuned() -> Index {
     let index = index();
@@ -233,13 +244,7 @@ fn what_turns_hedging_off_by_the_spec_waits_for_no_reading_after_a_restart() {
 #[test]
 fn a_refusal_that_stands_writes_nothing_after_a_restart() {
     let index = tuned();
-    let refused = Follow {
-        refusal: Some(Refusal {
-            reason: Reason::SourceNotAvailable,
-            message: "there is no source".to_owned(),
-        }),
-        ..follow(&written_spec())
-    };
+    let refused = refused();
     index.follow(&policy(), refused.clone(), unknown);
     let before = index.decide(&policy(), at(605)).unwrap().targets.remove(0);
     let again = Index::default();
@@ -253,10 +258,7 @@ fn a_refusal_that_stands_writes_nothing_after_a_restart() {
 fn a_person_goes_before_a_refusal_and_each_change_of_the_reason_is_a_revision() {
     let index = tuned();
     let revision = decided(&index, at(601)).revision;
-    let refusal = Some(Refusal {
-        reason: Reason::SourceNotAvailable,
-        message: "there is no source".to_owned(),
-    });
+    let refusal = refused().refusal;
     let stop = Some(Stop {
         reason: Reason::Stopped,
         message: "ConfigMap helpdesk/hedgerow-off".to_owned(),
@@ -363,13 +365,7 @@ fn a_stop_does_not_wait_for_a_reading() {
 #[test]
 fn a_refused_policy_is_off_with_the_reason_and_is_not_read() {
     let index = tuned();
-    let refused = Follow {
-        refusal: Some(Refusal {
-            reason: Reason::SourceNotAvailable,
-            message: "there is no source".to_owned(),
-        }),
-        ..follow(&written_spec())
-    };
+    let refused = refused();
     index.follow(&policy(), refused, unknown);
     let decision = decided(&index, at(605));
     assert_eq!(

@@ -1,7 +1,8 @@
 //! Independent replicas are seldom called anything else.
 
+use crate::common::{DEFAULT, OTEL};
 use crate::service::{Attempts, Service};
-use crate::traffic::{DEFAULT, OTEL, Traffic, client_bounds, healthy};
+use crate::traffic::{Traffic, client_bounds, healthy};
 
 const HOUR: f64 = 3600.0;
 

@@ -3,8 +3,9 @@
 use hedgerow_tuner::Basis;
 use std::time::Duration;
 
+use crate::common::{DEFAULT, OTEL};
 use crate::service::{Attempts, Service};
-use crate::traffic::{DEFAULT, OTEL, Traffic, client_bounds};
+use crate::traffic::{Traffic, client_bounds};
 
 #[test]
 fn is_within_a_tenth_of_the_truth() {

@@ -2,6 +2,9 @@
 //! that a month takes seconds.
 
 #[cfg(test)]
+#[path = "../common/mod.rs"]
+mod common;
+#[cfg(test)]
 mod service;
 #[cfg(test)]
 mod traffic;

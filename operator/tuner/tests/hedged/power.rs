@@ -2,8 +2,9 @@
 
 use hedgerow_tuner::DiagnosisReason;
 
+use crate::common::{DEFAULT, OTEL};
 use crate::service::{Attempts, Service};
-use crate::traffic::{DEFAULT, OTEL, Traffic, client_bounds};
+use crate::traffic::{Traffic, client_bounds};
 
 /// Runs, each a third of them with other bucket bounds.
 const RUNS: u64 = 30;

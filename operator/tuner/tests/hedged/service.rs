@@ -4,6 +4,8 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand_distr::{Distribution, LogNormal};
 
+use crate::common::help_desk_quantile;
+
 /// So many times stand for a distribution.
 const SAMPLE: usize = 20_000;
 
@@ -34,20 +36,7 @@ impl Attempts {
 
     /// The help-desk case: p50 0.15, p95 0.5, p98 1.0, p99 3.0 s, at most 6 s; log-linear between these.
     pub(crate) fn help_desk() -> Self {
-        let marks: [(f64, f64); 6] = [
-            (0.0, 0.05),
-            (0.5, 0.15),
-            (0.95, 0.5),
-            (0.98, 1.0),
-            (0.99, 3.0),
-            (1.0, 6.0),
-        ];
-        Self::new(|rng| {
-            let p = rand::RngExt::random_range(rng, 0.0..1.0);
-            let upper = marks.iter().position(|&(mark, _)| p < mark).unwrap();
-            let ((p0, t0), (p1, t1)) = (marks[upper - 1], marks[upper]);
-            t0 * (t1 / t0).powf((p - p0) / (p1 - p0))
-        })
+        Self::new(|rng| help_desk_quantile(rand::RngExt::random_range(rng, 0.0..1.0)))
     }
 
     pub(crate) fn times(&self, factor: f64) -> Self {

@@ -4,22 +4,15 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use hedgerow_tuner::{
-    Budget, Counts, Decision, Delay, DiagnosisReason, Histogram, Latency, Line, Measures, Memory, Mode,
-    NoBenefit, Plateau, Readings, Rules, Signal, SignalRules, SignalValue, SwitchRules, Timestamp,
-    WindowCounts, WindowReading, Windows, decide,
+    Counts, Decision, DiagnosisReason, Histogram, Latency, Line, Memory, Plateau, Readings, Rules, Signal,
+    SignalRules, SignalValue, Timestamp, WindowCounts, WindowReading, decide,
 };
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand_distr::{Binomial, Distribution, Poisson};
 
+use crate::common;
 use crate::service::{Attempts, Service};
-
-/// Prometheus' default bounds, in seconds.
-pub(crate) const DEFAULT: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-/// OpenTelemetry's for HTTP durations.
-pub(crate) const OTEL: &[f64] = &[
-    0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0,
-];
 
 /// Those of Hedgerow's client, from 1 ms, each half as large again.
 pub(crate) fn client_bounds() -> Vec<f64> {
@@ -309,51 +302,18 @@ fn draw(rng: &mut StdRng, trials: f64, p: f64) -> f64 {
 
 /// Of clients that count, percentile 95, budget 10 %, one queue with its line at 50.
 pub(crate) fn rules() -> Rules {
-    let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
-    Rules {
-        mode: Mode::Enforce,
-        measure: "simulated_seconds/Seconds".to_owned(),
-        measures: Measures::LogicalCall,
-        counted: true,
-        no_benefit: NoBenefit::Report,
-        deadline: None,
-        fan_out: None,
-        delay: Delay {
-            quantile: 0.95,
-            min: Duration::from_millis(1),
-            max: Duration::from_secs(10),
-            add: Duration::ZERO,
-            plateau: Plateau::Ignore,
+    let mut rules = common::rules();
+    rules.counted = true;
+    rules.delay.plateau = Plateau::Ignore;
+    rules.switch.signals = vec![SignalRules {
+        name: "queue".to_owned(),
+        line: Line::Value {
+            off_above: 50.0,
+            on_below: 35.0,
+            at_least: None,
         },
-        budget: Budget {
-            percent: 10.0,
-            limited_by_source: false,
-            max_attempts: 2,
-            max_concurrent: 100,
-            min_per_second: 0.0,
-        },
-        windows: Windows {
-            window: minutes(10),
-            max_window: minutes(60),
-            min_samples: 400,
-            low_confidence: false,
-        },
-        switch: SwitchRules {
-            signals: vec![SignalRules {
-                name: "queue".to_owned(),
-                line: Line::Value {
-                    off_above: 50.0,
-                    on_below: 35.0,
-                    at_least: None,
-                },
-            }],
-            max_unknown: Duration::from_secs(90),
-            cooldown: minutes(2),
-            ramp_step: minutes(2),
-        },
-        max_staleness: minutes(5),
-        propagation: Duration::from_secs(90),
-    }
+    }];
+    rules
 }
 
 /// The healthy shapes.

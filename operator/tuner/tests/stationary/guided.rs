@@ -2,8 +2,9 @@
 
 use hedgerow_tuner::{Mode, Plateau};
 
+use crate::common::{DEFAULT, OTEL};
 use crate::service::{HELP_DESK, LOGNORMAL, Service};
-use crate::simulation::{DEFAULT, INTERVAL, OTEL, Simulation};
+use crate::simulation::{INTERVAL, Simulation};
 
 /// The share of calls that a p95 is to let pass.
 const SHARES: std::ops::RangeInclusive<f64> = 0.025..=0.075;

@@ -1,6 +1,9 @@
 //! Traffic in virtual time: simulated calls, hedged by the documents in force, observed through real bucket layouts.
 
 #[cfg(test)]
+#[path = "../common/mod.rs"]
+mod common;
+#[cfg(test)]
 mod service;
 #[cfg(test)]
 mod simulation;

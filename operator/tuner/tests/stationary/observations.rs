@@ -11,8 +11,8 @@ use hedgerow_tuner::{
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use crate::common::{DEFAULT, OTEL, rules};
 use crate::service::{Service, Shape};
-use crate::simulation::{DEFAULT, OTEL, rules};
 
 /// The bounds of gRPC's default latency views (gRFC A66), in seconds.
 const A66: &[f64] = &[

@@ -2,8 +2,9 @@
 
 use hedgerow_tuner::{Line, Reason, SignalRules};
 
+use crate::common::OTEL;
 use crate::service::LOGNORMAL;
-use crate::simulation::{INTERVAL, OTEL, Simulation};
+use crate::simulation::{INTERVAL, Simulation};
 
 /// A healthy fleet with one queue per replica, and hedging on.
 fn fleet(replicas: usize) -> Simulation {

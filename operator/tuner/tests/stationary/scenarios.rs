@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use hedgerow_tuner::Plateau;
 
+use crate::common::{DEFAULT, OTEL};
 use crate::service::{HELP_DESK, LOGNORMAL, SLOW_MODE, Service};
-use crate::simulation::{DEFAULT, INTERVAL, OTEL, Simulation};
+use crate::simulation::{INTERVAL, Simulation};
 
 /// Every run: the changes in its worst hour and the share of calls past the delay, over four hours after warming up.
 fn stationary(

@@ -4,6 +4,8 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 use rand_distr::{Distribution, LogNormal};
 
+use crate::common::help_desk_quantile;
+
 /// How long attempts take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Service {
@@ -54,21 +56,6 @@ impl Service {
                 Shape::HelpDesk => help_desk_quantile(rng.random_range(0.0..1.0)) / 0.15,
             }
     }
-}
-
-/// The `p`-quantile of the help-desk case, in seconds.
-fn help_desk_quantile(p: f64) -> f64 {
-    let marks: [(f64, f64); 6] = [
-        (0.0, 0.05),
-        (0.5, 0.15),
-        (0.95, 0.5),
-        (0.98, 1.0),
-        (0.99, 3.0),
-        (1.0, 6.0),
-    ];
-    let upper = marks.iter().position(|&(mark, _)| p < mark).unwrap();
-    let ((p0, t0), (p1, t1)) = (marks[upper - 1], marks[upper]);
-    t0 * (t1 / t0).powf((p - p0) / (p1 - p0))
 }
 
 pub(crate) const LOGNORMAL: Service = Service::lognormal(0.04, 1.0);

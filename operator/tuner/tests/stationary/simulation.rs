@@ -4,22 +4,16 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use hedgerow_tuner::{
-    Budget, Counts, Decision, Delay, Histogram, Latency, Measures, Memory, Mode, NoBenefit, Plateau,
-    Readings, Rules, Signal, SignalValue, SwitchRules, Timestamp, Unknown, UnknownReason, WindowCounts,
-    WindowReading, Windows, decide,
+    Counts, Decision, Histogram, Latency, Memory, Readings, Rules, Signal, SignalValue, Timestamp, Unknown,
+    UnknownReason, WindowCounts, WindowReading, decide,
 };
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand_distr::{Distribution, Exp};
 
+use crate::common::rules;
 use crate::service::Service;
 
-/// Prometheus' default bounds, in seconds.
-pub(crate) const DEFAULT: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-/// OpenTelemetry's for HTTP durations.
-pub(crate) const OTEL: &[f64] = &[
-    0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0,
-];
 /// Seconds between decisions.
 pub(crate) const INTERVAL: u32 = 30;
 /// Seconds until clients follow a document.
@@ -297,45 +291,4 @@ impl Simulation {
 
 fn intervals(window: Duration) -> usize {
     usize::try_from(window.as_secs() / u64::from(INTERVAL)).unwrap()
-}
-
-pub(crate) fn rules() -> Rules {
-    let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
-    Rules {
-        mode: Mode::Enforce,
-        measure: "simulated_seconds/Seconds".to_owned(),
-        measures: Measures::default(),
-        counted: false,
-        no_benefit: NoBenefit::default(),
-        deadline: None,
-        fan_out: None,
-        delay: Delay {
-            quantile: 0.95,
-            min: Duration::from_millis(1),
-            max: Duration::from_secs(10),
-            add: Duration::ZERO,
-            plateau: Plateau::Follow,
-        },
-        budget: Budget {
-            percent: 10.0,
-            limited_by_source: false,
-            max_attempts: 2,
-            max_concurrent: 100,
-            min_per_second: 0.0,
-        },
-        windows: Windows {
-            window: minutes(10),
-            max_window: minutes(60),
-            min_samples: 400,
-            low_confidence: false,
-        },
-        switch: SwitchRules {
-            signals: Vec::new(),
-            max_unknown: Duration::from_secs(90),
-            cooldown: minutes(2),
-            ramp_step: minutes(2),
-        },
-        max_staleness: minutes(5),
-        propagation: Duration::from_secs(90),
-    }
 }

@@ -2,8 +2,9 @@
 
 use hedgerow_tuner::Plateau;
 
+use crate::common::OTEL;
 use crate::service::{LOGNORMAL, Service};
-use crate::simulation::{INTERVAL, OTEL, Simulation};
+use crate::simulation::{INTERVAL, Simulation};
 
 /// One slow replica of 16: 6.25 % of the attempts take 20 times as long.
 const ONE_OF_SIXTEEN: Service = Service::with_slow_share(0.04, 0.5, 1.0 / 16.0);
