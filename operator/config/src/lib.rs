@@ -33,12 +33,17 @@
 //! [`json_schema`] is the format for clients in other languages.
 
 mod error;
+mod form;
 mod native;
 mod rfc3339;
 mod validity;
 mod wire;
 
 pub use error::DocumentError;
+pub use form::{
+    CassandraTable, DataStaxProfile, Delivery, DotnetClient, EnvoyCluster, Form, GrpcMethod, HdfsClient,
+    KitexMethod, LokiClient, Part, PropertiesPrefix, RenderError, TempoClient,
+};
 pub use hedgerow_tuner::Timestamp;
 pub use native::{Budget, Identity, Limits, NativeDocument, Terms};
 pub use validity::{Validity, fraction_of};
