@@ -121,7 +121,7 @@ fn decision(decision: &Decision) -> Value {
         "enabled": hedging.is_some(),
         "told": decision.orders.reason.as_str(),
         "reason": decision.reason.as_str(),
-        "message": decision.message,
+        "message": decision.message.to_string(),
         "delayMs": hedging.map(|hedging| hedging.delay_ms),
         "recommendedMs": decision.recommended_ms,
         "limitedBy": decision.limited_by.map(|limit| limit.as_str()),

@@ -236,7 +236,7 @@ impl Reconciler {
                 percent = hedging.map(|hedging| hedging.percent),
                 was = before.map(|before| before.orders.reason.as_str()),
                 reason = %decision.reason,
-                message = decision.message,
+                message = %decision.message,
                 "decided"
             );
         }

@@ -2,7 +2,7 @@
 
 use crate::Histogram;
 use crate::interpolation::Layout;
-use crate::survival::Survival;
+use crate::survival::{Survival, finite_bounds};
 
 /// At risk below this share of all is a rounding error: increases are no whole numbers.
 const NOBODY: f64 = 1e-9;
@@ -48,11 +48,7 @@ impl Survival {
         knots.push((f64::INFINITY, attempts));
         at_risk.push(left.max(0.0));
         Self {
-            bounds: knots
-                .iter()
-                .map(|&(bound, _)| bound)
-                .filter(|bound| bound.is_finite())
-                .collect(),
+            bounds: finite_bounds(&knots),
             knots,
             layout: answered.map_or(Layout::Classic, Histogram::layout),
             timeouts,

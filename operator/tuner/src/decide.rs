@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::closed_loop::Guided;
 use crate::counted::{self, Counted};
 use crate::delay::{Placed, place, rounded_up};
-use crate::diagnosis::{Evidence, counts_wanted, diagnose, forget_another_measure};
+use crate::diagnosis::{Evidence, counts_wanted, diagnose, foresee, forget_another_measure};
 use crate::effect::effect;
 use crate::fitness::{note_latency, unfit};
 use crate::latency::{self, Estimate};
@@ -15,8 +15,8 @@ use crate::switch::{Inputs, Phase};
 use crate::tally::tallies;
 use crate::told::Told;
 use crate::{
-    Decision, Diagnosis, DiagnosisReason, Hedging, LimitedBy, Mode, Orders, Readings, Reason, Rules, Stop,
-    Timestamp,
+    Decision, Diagnosis, DiagnosisReason, Hedging, LimitedBy, Message, Mode, Orders, Readings, Reason, Rules,
+    Stop, Timestamp,
 };
 
 /// Decides for one target.
@@ -71,8 +71,14 @@ fn run(
     );
     let traffic_is_back = note_latency(rules, &sight, in_force_ms, &mut memory, now);
     let finding = sight.finding.as_ref().map(|estimate| &estimate.observed);
-    let mut evidence = Evidence::new(rules, &tallies, finding, &memory.history, now);
-    let diagnoses = diagnose(&mut evidence, &mut memory);
+    let evidence = Evidence::new(rules, &tallies, finding, &memory.history, now);
+    let foreseen = match &sight.finding {
+        Ok(estimate) => estimate.foreseen,
+        Err(_) => foresee(&evidence, &memory.findings),
+    };
+    let evidence = evidence.given(foreseen.counters_agree());
+    let hedged_share = evidence.hedged_share();
+    let diagnoses = diagnose(&evidence, foreseen, &mut memory.findings);
     let rests = memory.findings.rests(now).then_some(Reason::NoBenefit);
     let blocker = halted.or_else(|| unfit(&memory)).or(rests);
 
@@ -137,6 +143,8 @@ fn run(
     };
     note_orders(rules, &orders, estimate, counted, &mut memory, now);
 
+    let independent = !memory.findings.attempts_depend();
+    let known = estimate.map(|estimate| estimate.observed.known(hedged_share, independent));
     let rests_until = memory.findings.rests_until().filter(|_| rests.is_some());
     let until = phase
         .until(memory.doublings, &rules.switch, rules.propagation)
@@ -164,11 +172,11 @@ fn run(
         switch: phase.told(until, waits),
         effect: effect(
             rules,
-            evidence.known(!memory.findings.attempts_depend()).as_ref(),
+            known.as_ref(),
             hedging.map(|(hedging, _)| hedging).as_ref(),
         ),
         signals: saturation.views(phase.is_saturated()),
-        counts_wanted: counts_wanted(&evidence, counted::wanted(rules, &memory, now)),
+        counts_wanted: counts_wanted(rules, &tallies, counted::wanted(rules, &memory, now)),
         low_confidence: sight.low_confidence,
         latency: sight.view,
         diagnoses,
@@ -247,12 +255,12 @@ struct Moment {
 }
 
 /// What is said of hedges that do not win, when that keeps hedging off.
-fn no_benefit(reason: Reason, diagnoses: &[Diagnosis]) -> Option<String> {
+fn no_benefit(reason: Reason, diagnoses: &[Diagnosis]) -> Option<Message> {
     let said = diagnoses
         .iter()
         .find(|diagnosis| diagnosis.reason == DiagnosisReason::NoBenefit);
     said.filter(|_| reason == Reason::NoBenefit)
-        .map(|diagnosis| diagnosis.message.clone())
+        .map(|diagnosis| diagnosis.message.clone().into())
 }
 
 /// How clients hedge now, and what keeps the delay from the percentile; `None` when off.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Basis, DiagnosisReason, Latency, LimitedBy, Reason, Timestamp, Unknown};
+use crate::{Basis, DiagnosisReason, Latency, LimitedBy, Message, Reason, Timestamp, Unknown};
 
 /// The decision for one target.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,7 +16,7 @@ pub struct Decision {
     /// The decision's own reason; differs from the one in the orders while a delay is `Held`.
     pub reason: Reason,
     /// The reason with its numbers, for people: what is so, why, and what it waits for.
-    pub message: String,
+    pub message: Message,
     /// The delay that the percentile asks for now, unbounded, in milliseconds.
     pub recommended_ms: Option<f64>,
     /// What kept the applied delay from the recommended one.

@@ -14,15 +14,14 @@ mod slow_together;
 mod too_slow;
 mod wanted;
 
+use std::fmt;
 use std::time::Duration;
 
 pub(crate) use evidence::Evidence;
 pub(crate) use findings::Findings;
 pub(crate) use wanted::counts_wanted;
 
-use crate::finding::Observed;
 use crate::memory::Memory;
-use crate::tally::Tally;
 use crate::{Diagnosis, DiagnosisReason, Mode, Rules, Timestamp};
 use findings::Said;
 use look::Look;
@@ -30,109 +29,103 @@ use look::Look;
 /// Nothing that was shown ends sooner: replicas that share a disturbance share it from time to time.
 const LINGERS: Duration = Duration::from_secs(3600);
 
-/// Looks at the evidence, and notes in `memory` what begins and what ends.
-pub(crate) fn diagnose(evidence: &mut Evidence<'_>, memory: &mut Memory) -> Vec<Diagnosis> {
-    let findings = &mut memory.findings;
-    let now = evidence.now;
-    let mut told = Vec::new();
-    let mut tell = |reason, said: &mut Option<Said>, look: Option<Look>, lingers, advice: &str| {
-        *said = Said::after(*said, look.as_ref().map(|look| look.outcome), lingers, now);
-        if said.is_some() {
-            let numbers = look.map_or_else(|| "nothing to measure it on now".to_owned(), |look| look.numbers);
-            told.push(Diagnosis {
-                reason,
-                message: format!("{numbers}; {advice}"),
-            });
-        }
-    };
-    let look = estimate_disagrees::look(
-        evidence,
-        findings.estimate_disagrees.is_some(),
-        &mut findings.strikes,
-    );
-    tell(
-        DiagnosisReason::EstimateDisagrees,
-        &mut findings.estimate_disagrees,
-        look,
-        Duration::ZERO,
-        estimate_disagrees::ADVICE,
-    );
-    // Counters of other calls say nothing about these.
-    evidence.counters_agree = findings.estimate_disagrees.is_none();
-    tell(
-        DiagnosisReason::SlowTogether,
-        &mut findings.slow_together,
-        slow_together::look(evidence),
-        LINGERS,
-        slow_together::ADVICE,
-    );
-    tell(
-        DiagnosisReason::RequestBound,
-        &mut findings.request_bound,
-        request_bound::look(evidence),
-        LINGERS,
-        request_bound::ADVICE,
-    );
-    too_slow::note(evidence, &mut findings.usual);
-    tell(
-        DiagnosisReason::TooSlow,
-        &mut findings.too_slow,
-        too_slow::look(evidence, findings.usual),
-        Duration::ZERO,
-        too_slow::ADVICE,
-    );
-    let no_benefit = no_benefit::note(evidence, &mut findings.no_benefit);
-    told.extend(no_benefit.map(|message| Diagnosis {
-        reason: DiagnosisReason::NoBenefit,
-        message,
-    }));
-    told.sort_by_key(|diagnosis| diagnosis.reason);
-    told
-}
-
-/// What a reading's own diagnoses say of how it is to be read.
+/// What the evidence says of how a reading is to be read: whether its counters speak of the same calls, and whether replicas
+/// are slow at the same time. It is asked before the reading is understood, and told with the other diagnoses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Foreseen {
-    /// Clients count the calls that the latency metric measures, as far as is known.
-    pub(crate) counters_agree: bool,
-    /// Replicas are slow at the same time.
-    pub(crate) slow_together: bool,
+    disagrees: Seen<estimate_disagrees::Numbers>,
+    strikes: estimate_disagrees::Strikes,
+    together: Seen<slow_together::Numbers>,
 }
 
-impl Default for Foreseen {
-    fn default() -> Self {
+impl Foreseen {
+    /// Clients count the calls that the latency metric measures, as far as is known.
+    pub(crate) const fn counters_agree(&self) -> bool {
+        self.disagrees.said.is_none()
+    }
+
+    /// Replicas are slow at the same time.
+    pub(crate) const fn slow_together(&self) -> bool {
+        self.together.said.is_some()
+    }
+}
+
+/// What one look saw, and what is said after it.
+#[derive(Clone, Copy, Debug)]
+struct Seen<N> {
+    look: Option<Look<N>>,
+    said: Option<Said>,
+}
+
+impl<N: fmt::Display> Seen<N> {
+    fn after(before: Option<Said>, look: Option<Look<N>>, lingers: Duration, now: Timestamp) -> Self {
+        let outcome = look.as_ref().map(|look| look.outcome);
         Self {
-            counters_agree: true,
-            slow_together: false,
+            said: Said::after(before, outcome, lingers, now),
+            look,
         }
     }
+
+    fn told(self, reason: DiagnosisReason, advice: &str) -> Option<Diagnosis> {
+        self.said?;
+        let message = match self.look {
+            Some(Look { numbers, .. }) => format!("{numbers}; {advice}"),
+            None => format!("nothing to measure it on now; {advice}"),
+        };
+        Some(Diagnosis { reason, message })
+    }
 }
 
-/// What [`diagnose`] will say of a reading that was `seen`, for all that `memory` does not note it yet: so that a decision
-/// taken again is the same.
-pub(crate) fn foresee(
-    rules: &Rules,
-    tallies: &[Tally],
-    seen: &Observed,
-    memory: &Memory,
-    now: Timestamp,
-) -> Foreseen {
-    let mut evidence = Evidence::new(rules, tallies, Ok(seen), &memory.history, now);
-    let mut findings = memory.findings;
-    let said = |before, look: Option<Look>, lingers| {
-        Said::after(before, look.map(|look| look.outcome), lingers, now).is_some()
-    };
-    let look = estimate_disagrees::look(
-        &evidence,
-        findings.estimate_disagrees.is_some(),
-        &mut findings.strikes,
-    );
-    evidence.counters_agree = !said(findings.estimate_disagrees, look, Duration::ZERO);
+/// What the evidence says of how it is to be read, given what the diagnoses `found` before.
+pub(crate) fn foresee(evidence: &Evidence<'_>, found: &Findings) -> Foreseen {
+    let mut strikes = found.strikes;
+    let before = found.estimate_disagrees;
+    let look = estimate_disagrees::look(evidence, before.is_some(), &mut strikes);
+    let disagrees = Seen::after(before, look, Duration::ZERO, evidence.now);
+    // Counters of other calls say nothing about these.
+    let evidence = evidence.given(disagrees.said.is_none());
     let look = slow_together::look(&evidence);
     Foreseen {
-        counters_agree: evidence.counters_agree,
-        slow_together: said(findings.slow_together, look, LINGERS),
+        disagrees,
+        strikes,
+        together: Seen::after(found.slow_together, look, LINGERS, evidence.now),
     }
+}
+
+/// Looks at the evidence, beside what it was `foreseen` to say, and notes in `findings` what begins and what ends.
+pub(crate) fn diagnose(
+    evidence: &Evidence<'_>,
+    foreseen: Foreseen,
+    findings: &mut Findings,
+) -> Vec<Diagnosis> {
+    let now = evidence.now;
+    let Foreseen {
+        disagrees, together, ..
+    } = foreseen;
+    findings.strikes = foreseen.strikes;
+    findings.estimate_disagrees = disagrees.said;
+    findings.slow_together = together.said;
+    let bound = request_bound::look(evidence);
+    let bound = Seen::after(findings.request_bound, bound, LINGERS, now);
+    findings.request_bound = bound.said;
+    too_slow::note(evidence, &mut findings.usual);
+    let slow = too_slow::look(evidence, findings.usual);
+    let slow = Seen::after(findings.too_slow, slow, Duration::ZERO, now);
+    findings.too_slow = slow.said;
+    let no_benefit = no_benefit::note(evidence, &mut findings.no_benefit).map(|message| Diagnosis {
+        reason: DiagnosisReason::NoBenefit,
+        message,
+    });
+    [
+        together.told(DiagnosisReason::SlowTogether, slow_together::ADVICE),
+        bound.told(DiagnosisReason::RequestBound, request_bound::ADVICE),
+        no_benefit,
+        disagrees.told(DiagnosisReason::EstimateDisagrees, estimate_disagrees::ADVICE),
+        slow.told(DiagnosisReason::TooSlow, too_slow::ADVICE),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// What was found with another metric, or another unit, says nothing about this one.

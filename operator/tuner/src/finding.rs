@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use crate::binomial::unlikely;
 use crate::delay::{self, Aim, Asked, Evidence, SlowMode, Target, aim, line_above, proved_by_share, target};
-use crate::diagnosis::Foreseen;
+use crate::effect::Known;
 use crate::history::Coverage;
 use crate::memory::Memory;
-use crate::observation::{censoring_unseen, counted, hedging_in, least_while_unseen, may_miss_the_cut_short};
+use crate::observation::{
+    Observation, censoring_unseen, counted, hedging_in, least_while_unseen, may_miss_the_cut_short,
+};
 use crate::survival::Survival;
 use crate::tally::Tally;
 use crate::{Measures, Quantile, Rules, Timestamp, Unknown, UnknownReason, WindowReading, messages};
@@ -25,8 +27,7 @@ pub(crate) enum Finding {
 /// One window of the reading.
 pub(crate) struct Seen<'a> {
     pub(crate) reading: &'a WindowReading,
-    /// `None` when nothing was counted.
-    pub(crate) calls: Option<Rc<Survival>>,
+    pub(crate) observation: Observation<'a>,
 }
 
 /// What the calls of one window say of single attempts.
@@ -44,8 +45,24 @@ pub(crate) struct Observed {
     pub(crate) coverage: Coverage,
     /// The smallest delay, in seconds, that what is observed was hedged at; `None` where observations are not hedged.
     pub(crate) hedged_from: Option<f64>,
+    /// The one delay, in seconds, that all calls were hedged at.
+    pub(crate) only_delay: Option<f64>,
     /// The attempt's median in seconds.
     pub(crate) p50: f64,
+}
+
+impl Observed {
+    /// What the effect of hedging is computed from, with the share of the calls past the delay that was hedged.
+    pub(crate) fn known(&self, hedged_share: Option<f64>, independent: bool) -> Known<'_> {
+        Known {
+            calls: &self.calls,
+            attempt: &self.attempt,
+            coverage: &self.coverage,
+            delay: self.only_delay,
+            hedged_share,
+            independent,
+        }
+    }
 }
 
 /// What a reading is seen against.
@@ -58,32 +75,39 @@ pub(crate) struct Look<'a> {
     pub(crate) in_force_ms: Option<f64>,
     pub(crate) at: Timestamp,
     pub(crate) now: Timestamp,
-    /// What the diagnoses will say of how it is to be read.
-    pub(crate) foreseen: Foreseen,
+    /// Clients count the calls that the latency metric measures, as far as is known.
+    pub(crate) counters_agree: bool,
+    /// Replicas are slow at the same time.
+    pub(crate) slow_together: bool,
 }
 
 impl Look<'_> {
     /// The calls of a window, as if each were one attempt.
     pub(crate) fn seen(&self, calls: &Rc<Survival>, window: Duration) -> Observed {
-        let coverage = self
-            .memory
-            .history
-            .coverage(self.at, window, self.rules.propagation);
+        let (history, at, propagation) = (&self.memory.history, self.at, self.rules.propagation);
+        let coverage = history.coverage(at, window, propagation);
         Observed {
-            at: self.at,
+            at,
             window,
-            calls: Rc::clone(calls),
-            attempt: Rc::clone(calls),
             p50: calls.quantile(0.5).at_least(),
+            attempt: Rc::clone(calls),
+            calls: Rc::clone(calls),
             hedged_from: hedging_in(self.rules, &coverage).smallest_delay(),
+            only_delay: history.only_delay(&coverage, at, window, propagation),
             coverage,
         }
     }
 
-    /// What the calls of a window say of single attempts.
-    pub(crate) fn observed(&self, calls: &Rc<Survival>, window: Duration) -> Observed {
-        let seen = self.seen(calls, window);
-        let counted = self.counted(window).filter(|_| self.foreseen.counters_agree);
+    /// What the calls of a window say of single attempts; `None` when there were none.
+    fn observed(&self, seen: &Seen<'_>) -> Option<Observed> {
+        let calls = seen.observation.survival()?;
+        Some(self.understood(self.seen(&calls, seen.reading.window)))
+    }
+
+    /// The same, of calls that were `seen`.
+    pub(crate) fn understood(&self, seen: Observed) -> Observed {
+        let Observed { calls, window, .. } = &seen;
+        let counted = self.counted(*window).filter(|_| self.counters_agree);
         let hedged_at_most = counted.and_then(Tally::hedged_at_most);
         let hedged = hedging_in(self.rules, &seen.coverage);
         let attempt = calls.of_attempt(hedged.parts(), hedged_at_most);
@@ -152,10 +176,7 @@ impl Look<'_> {
         };
         for narrower in &windows[..chosen] {
             let window = narrower.reading.window;
-            let narrow = narrower
-                .calls
-                .as_ref()
-                .map(|calls| self.observed(calls, window).attempt);
+            let narrow = self.observed(narrower).map(|narrow| narrow.attempt);
             if let Some(why) = narrow.and_then(|narrow| contradiction(aim.share, &narrow, estimate, window)) {
                 return Err(nothing(why));
             }
@@ -181,10 +202,9 @@ impl Look<'_> {
             .and_then(|mode| mode.governs_for(self.now))
             .unwrap_or_default();
         let longest = windows.iter().rposition(|seen| seen.reading.window <= governed);
-        let wide = longest.filter(|&longest| longest > chosen).and_then(|longest| {
-            let seen = &windows[longest];
-            Some(self.observed(seen.calls.as_ref()?, seen.reading.window))
-        });
+        let wide = longest
+            .filter(|&longest| longest > chosen)
+            .and_then(|longest| self.observed(&windows[longest]));
         let since_then = wide.as_ref().unwrap_or(observed);
         let evidence = Evidence {
             attempt: &observed.attempt,
@@ -194,7 +214,7 @@ impl Look<'_> {
                 attempt: &since_then.attempt,
                 hedged_from: since_then.hedged_from,
             },
-            slow_together: self.foreseen.slow_together,
+            slow_together: self.slow_together,
         };
         aim(&Asked::by(self.rules), &evidence, slow_mode, self.now)
     }

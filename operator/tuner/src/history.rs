@@ -154,6 +154,21 @@ impl History {
             .reduce(|(least, most), (delay, _)| (least.min(delay), most.max(delay)))
     }
 
+    /// The one delay, in seconds, at which all calls in the `window` that ends `at` were hedged, whose `coverage` this is.
+    pub(crate) fn only_delay(
+        &self,
+        coverage: &Coverage,
+        at: Timestamp,
+        window: Duration,
+        propagation: Duration,
+    ) -> Option<f64> {
+        let Coverage::Wholly(_) = coverage else {
+            return None;
+        };
+        let (least, most) = self.delays(at, window, propagation)?;
+        least.total_cmp(&most).is_eq().then_some(least)
+    }
+
     /// Since when hedging had been on without a break `at` that time, if it was on.
     fn since(&self, at: Timestamp) -> Option<Timestamp> {
         let mut since = None;

@@ -1,13 +1,12 @@
 //! What the latency reading says: a distribution, a bound, or nothing.
 
-use std::rc::Rc;
 use std::time::Duration;
 
 use crate::delay::{Asked, SlowMode, Target};
-use crate::diagnosis::{Foreseen, foresee};
+use crate::diagnosis::{Evidence, Foreseen, foresee};
 use crate::finding::{Finding, Look, Observed, Seen};
 use crate::memory::Memory;
-use crate::observation::observed;
+use crate::observation::Observation;
 use crate::survival::Survival;
 use crate::tally::Tally;
 use crate::windows::{choose, ladder, wanted};
@@ -37,6 +36,8 @@ pub(crate) struct Estimate {
     pub(crate) observed: Observed,
     /// The delay that that asks for.
     pub(crate) target: Target,
+    /// What the diagnoses say of how it was read.
+    pub(crate) foreseen: Foreseen,
 }
 
 /// Reads the latency at `now`, with the delay that clients hedge at if they do; notes in `memory` the window in use, the
@@ -82,12 +83,7 @@ pub(crate) fn read(
     let (seen, fault) = observe(rules, windows);
     let samples: Vec<_> = seen
         .iter()
-        .map(|seen| {
-            (
-                seen.reading.window,
-                seen.calls.as_ref().map_or(0.0, |calls| calls.calls()),
-            )
-        })
+        .map(|seen| (seen.reading.window, seen.observation.calls()))
         .collect();
     if samples.is_empty() {
         let why = fault.unwrap_or_else(|| Unknown::new(UnknownReason::BadResponse, "no window was read"));
@@ -99,7 +95,8 @@ pub(crate) fn read(
         .iter()
         .any(|wanted| windows.iter().all(|reading| reading.window != *wanted));
     let wants_wider = chosen.is_none() && missing;
-    let Some((index, calls)) = chosen.and_then(|index| Some((index, seen[index].calls.as_ref()?))) else {
+    let calls_of = |index: usize| Some((index, seen[index].observation.survival()?));
+    let Some((index, calls)) = chosen.and_then(calls_of) else {
         let why = fault.unwrap_or_else(|| too_few(rules, &samples));
         let mut sight = Sight {
             wants_wider,
@@ -119,25 +116,41 @@ pub(crate) fn read(
         in_force_ms,
         at,
         now,
-        foreseen: Foreseen::default(),
+        counters_agree: true,
+        slow_together: false,
     };
-    let foreseen = foresee(rules, tallies, &look.seen(calls, window), memory, now);
-    let look = Look { foreseen, ..look };
-    let observed = look.observed(calls, window);
-    let low_confidence = doubts(rules, calls, reading, look.least_while_unseen(reading, &observed));
-    let mut view = view(calls, window, at);
+    let seen_calls = look.seen(&calls, window);
+    let evidence = Evidence::new(rules, tallies, Ok(&seen_calls), &memory.history, now);
+    let foreseen = foresee(&evidence, &memory.findings);
+    let look = Look {
+        counters_agree: foreseen.counters_agree(),
+        slow_together: foreseen.slow_together(),
+        ..look
+    };
+    let observed = look.understood(seen_calls);
+    let low_confidence = doubts(
+        rules,
+        &calls,
+        reading,
+        look.least_while_unseen(reading, &observed),
+    );
+    let mut view = view(&calls, window, at);
     view.percentile_ms = interval(rules, &observed.attempt);
     let mut slow_mode = memory.slow_mode;
     let found = look.found(&seen, index, &observed, &mut slow_mode);
     view.unknown = found.as_ref().err().map(|finding| finding.why().clone());
     memory.slow_mode = slow_mode;
-    if found.is_ok() {
+    if found.is_ok() && memory.accepted.as_ref() != Some(&rules.measure) {
         memory.accepted = Some(rules.measure.clone());
     }
     let rungs = rungs_for_slow_mode(rules, &ladder, &samples, memory.slow_mode, now).max(wanted.len());
     Sight {
         wanted: ladder.iter().copied().take(rungs).collect(),
-        finding: found.map(|target| Estimate { observed, target }),
+        finding: found.map(|target| Estimate {
+            observed,
+            target,
+            foreseen,
+        }),
         view,
         low_confidence,
         wants_wider,
@@ -148,11 +161,8 @@ pub(crate) fn read(
 fn observe<'a>(rules: &Rules, windows: &'a [WindowReading]) -> (Vec<Seen<'a>>, Option<Unknown>) {
     let mut seen = Vec::with_capacity(windows.len());
     for reading in windows {
-        match observed(rules, reading) {
-            Ok(calls) => seen.push(Seen {
-                reading,
-                calls: calls.map(Rc::new),
-            }),
+        match Observation::of(rules, reading) {
+            Ok(observation) => seen.push(Seen { reading, observation }),
             Err(why) => return (seen, Some(why)),
         }
     }

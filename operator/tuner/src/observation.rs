@@ -1,5 +1,6 @@
 //! What one observation of the latency histogram is, and what it says of a single attempt.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use crate::history::Coverage;
@@ -14,26 +15,64 @@ const ATTEMPTS_THAT_TELL: f64 = 5.0;
 /// The newest samples of the counters and of the latency may be so far apart, as a part of the window.
 const COUNTED_APART: u32 = 10;
 
-/// What was observed in one window; `None` when nothing was counted.
-pub(crate) fn observed(rules: &Rules, reading: &WindowReading) -> Result<Option<Survival>, Unknown> {
-    let deadline = rules.deadline.map(|deadline| deadline.as_secs_f64());
-    let timeouts = reading.timeouts.unwrap_or(0.0);
-    if !timeouts.is_finite() || timeouts < 0.0 {
-        let message = format!("{timeouts} calls timed out");
-        return Err(Unknown::new(UnknownReason::OutOfRange, message));
+/// What was observed in one window.
+#[derive(Clone, Copy)]
+pub(crate) struct Observation<'a> {
+    answered: Option<&'a Histogram>,
+    cut_short: Option<&'a Histogram>,
+    timeouts: f64,
+    /// In seconds.
+    deadline: Option<f64>,
+}
+
+impl<'a> Observation<'a> {
+    /// What a reading observed.
+    pub(crate) fn of(rules: &Rules, reading: &'a WindowReading) -> Result<Self, Unknown> {
+        let timeouts = reading.timeouts.unwrap_or(0.0);
+        if !timeouts.is_finite() || timeouts < 0.0 {
+            let message = format!("{timeouts} calls timed out");
+            return Err(Unknown::new(UnknownReason::OutOfRange, message));
+        }
+        let answered = match &reading.distribution {
+            Ok(histogram) => Some(histogram),
+            Err(why) if why.reason == UnknownReason::NoTraffic => None,
+            Err(why) => return Err(why.clone()),
+        };
+        let deadline = rules.deadline.map(|deadline| deadline.as_secs_f64());
+        let cut_short = cut_short(rules, reading);
+        // Without a deadline nobody knows how long calls took that timed out, unless others were observed.
+        let is_any = answered.is_some() || cut_short.is_some() || deadline.is_some();
+        Ok(Self {
+            answered,
+            cut_short,
+            timeouts: if is_any { timeouts } else { 0.0 },
+            deadline,
+        })
     }
-    let answered = match &reading.distribution {
-        Ok(histogram) => Some(histogram),
-        Err(why) if why.reason == UnknownReason::NoTraffic => None,
-        Err(why) => return Err(why.clone()),
-    };
-    Ok(match (answered, cut_short(rules, reading), deadline) {
-        (_, Some(cancelled), _) => Some(Survival::censored(answered, cancelled, timeouts, deadline)),
-        (Some(histogram), ..) => Some(Survival::observed(histogram, timeouts, deadline)),
-        // No call ever answered: that is no lack of traffic.
-        (None, None, Some(deadline)) if timeouts > 0.0 => Some(Survival::all_timed_out(timeouts, deadline)),
-        (None, ..) => None,
-    })
+
+    /// Calls, those that timed out included.
+    pub(crate) fn calls(&self) -> f64 {
+        let count = |histogram: Option<&Histogram>| histogram.map_or(0.0, Histogram::count);
+        count(self.answered) + count(self.cut_short) + self.timeouts
+    }
+
+    /// How many of them were still unanswered after a time; `None` when nothing was counted.
+    pub(crate) fn survival(&self) -> Option<Rc<Survival>> {
+        let Self {
+            answered,
+            cut_short,
+            timeouts,
+            deadline,
+        } = *self;
+        let survival = match (answered, cut_short) {
+            (_, Some(cut_short)) => Survival::censored(answered, cut_short, timeouts, deadline),
+            (Some(histogram), None) => Survival::observed(histogram, timeouts, deadline),
+            // No call ever answered: that is no lack of traffic.
+            (None, None) if timeouts > 0.0 => Survival::all_timed_out(timeouts, deadline?),
+            (None, None) => return None,
+        };
+        Some(Rc::new(survival))
+    }
 }
 
 /// The attempts that were cut short: by a client that cancels losers, or where these run on by whoever called.

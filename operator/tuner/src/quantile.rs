@@ -73,7 +73,8 @@ pub(crate) fn quantile(q: f64, buckets: &[(f64, f64)], layout: Layout) -> Quanti
 fn bucket_of(q: f64, total: f64, finite: &[(f64, f64)], layout: Layout) -> Option<usize> {
     if !layout.is_native() || q < 0.5 {
         let rank = q * total;
-        return finite.iter().position(|&(_, count)| count >= rank);
+        let index = finite.partition_point(|&(_, count)| count < rank);
+        return (index < finite.len()).then_some(index);
     }
     let from_above = (1.0 - q) * total;
     let counts = |index: usize| finite.get(index).map_or(total, |&(_, count)| count);

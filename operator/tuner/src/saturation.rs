@@ -32,7 +32,7 @@ struct State {
 impl Saturation {
     /// Reads the signals at `now`, and notes in `memory` which are unknown and since when.
     pub(crate) fn read(rules: &Rules, readings: &Readings, memory: &mut Memory, now: Timestamp) -> Self {
-        let (mut unknown, mut seen) = (BTreeMap::new(), BTreeMap::new());
+        forget_others(rules, memory);
         let mut signals = Vec::with_capacity(rules.switch.signals.len());
         for (index, signal) in rules.switch.signals.iter().enumerate() {
             let reading = readings.signals.get(index).and_then(Option::as_ref);
@@ -50,24 +50,19 @@ impl Saturation {
                 (Ok(_), Some(reading)) => Some(reading.at.min(now)),
                 _ => before.and_then(|before| before.at),
             };
-            seen.insert(
-                signal.name.clone(),
-                Seen {
-                    at: fresh_at,
-                    scrape_interval: scrape,
-                },
-            );
+            let seen = Seen {
+                at: fresh_at,
+                scrape_interval: scrape,
+            };
+            note(&mut memory.signals_seen, &signal.name, Some(seen));
             let unknown_since = value.as_ref().err().map(|_| {
                 let known = memory.signals_unknown.get(&signal.name).copied();
                 known.or(fresh_at).unwrap_or(now)
             });
-            if let Some(since) = unknown_since {
-                unknown.insert(signal.name.clone(), since);
-            }
+            note(&mut memory.signals_unknown, &signal.name, unknown_since);
             let blind = unknown_since.is_some_and(|since| now.since(since) > patience);
             signals.push(State::new(signal, value, unknown_since, blind));
         }
-        (memory.signals_unknown, memory.signals_seen) = (unknown, seen);
         Self { signals }
     }
 
@@ -149,6 +144,22 @@ impl Saturation {
             .filter_map(|signal| told(&signal.view))
             .collect();
         told.join("; ")
+    }
+}
+
+/// Forgets what was noted of signals that the policy does not name any more.
+fn forget_others(rules: &Rules, memory: &mut Memory) {
+    let is_named = |name: &String| rules.switch.signals.iter().any(|signal| signal.name == *name);
+    memory.signals_unknown.retain(|name, _| is_named(name));
+    memory.signals_seen.retain(|name, _| is_named(name));
+}
+
+/// Notes what there is to note of a signal.
+fn note<T>(notes: &mut BTreeMap<String, T>, name: &str, noted: Option<T>) {
+    match (notes.get_mut(name), noted) {
+        (Some(before), Some(noted)) => *before = noted,
+        (None, Some(noted)) => drop(notes.insert(name.to_owned(), noted)),
+        (_, None) => drop(notes.remove(name)),
     }
 }
 

@@ -1,5 +1,7 @@
 //! How many calls are still unanswered after a time: `S(t)`.
 
+use std::rc::Rc;
+
 use crate::Histogram;
 use crate::interpolation::Layout;
 use crate::quantile::{Quantile, quantile};
@@ -11,7 +13,7 @@ pub(crate) struct Survival {
     /// `(time, calls answered by then)`, rising, the last time +Inf.
     pub(crate) knots: Vec<(f64, f64)>,
     /// The finite bucket bounds.
-    pub(crate) bounds: Vec<f64>,
+    pub(crate) bounds: Rc<[f64]>,
     /// How calls lie within buckets.
     pub(crate) layout: Layout,
     /// Calls that timed out, known only to be no shorter than the deadline.
@@ -30,14 +32,9 @@ impl Survival {
         if let Some((_, count)) = knots.last_mut() {
             *count += timeouts;
         }
-        let bounds = knots
-            .iter()
-            .map(|&(bound, _)| bound)
-            .filter(|bound| bound.is_finite())
-            .collect();
         Self {
+            bounds: finite_bounds(&knots),
             knots,
-            bounds,
             layout: histogram.layout(),
             timeouts,
             deadline,
@@ -49,7 +46,7 @@ impl Survival {
     pub(crate) fn all_timed_out(timeouts: f64, deadline: f64) -> Self {
         Self {
             knots: vec![(deadline, 0.0), (f64::INFINITY, timeouts)],
-            bounds: vec![deadline],
+            bounds: Rc::new([deadline]),
             layout: Layout::Classic,
             timeouts,
             deadline: Some(deadline),
@@ -173,6 +170,12 @@ impl Survival {
         }
         wanted * sum.sqrt()
     }
+}
+
+/// The times of knots, of which the last alone is not finite.
+pub(crate) fn finite_bounds(knots: &[(f64, f64)]) -> Rc<[f64]> {
+    let finite = &knots[..knots.len().saturating_sub(1)];
+    finite.iter().map(|&(bound, _)| bound).collect()
 }
 
 #[cfg(test)]

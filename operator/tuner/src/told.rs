@@ -1,8 +1,9 @@
 //! Decisions in words, with their numbers.
 
 use crate::latency::Sight;
+use crate::message::Percentile;
 use crate::saturation::Saturation;
-use crate::{Quantile, Readings, Reason, Rules, Timestamp, messages};
+use crate::{Message, Readings, Reason, Rules, Timestamp, messages};
 
 /// What a message is made of.
 pub(crate) struct Told<'a> {
@@ -16,8 +17,8 @@ pub(crate) struct Told<'a> {
 
 impl Told<'_> {
     /// The reason with its numbers: what is so, why, and what it waits for.
-    pub(crate) fn message(&self, reason: Reason) -> String {
-        match reason {
+    pub(crate) fn message(&self, reason: Reason) -> Message {
+        let text = match reason {
             Reason::Stopped | Reason::Invalid | Reason::SourceNotAvailable => self.forced(reason).to_owned(),
             Reason::Saturated => self.saturation.told_saturated(),
             Reason::SaturationUnknown => self.saturation.told_unknown(self.now),
@@ -37,8 +38,12 @@ impl Told<'_> {
             }
             Reason::CoolingDown => self.cooling(),
             Reason::Held => format!("the delay is held: {}", self.latency()),
-            _ => self.waiting().unwrap_or_else(|| self.latency()),
-        }
+            _ => match self.waiting() {
+                Some(waiting) => waiting,
+                None => return self.latency(),
+            },
+        };
+        text.into()
     }
 
     /// What turns hedging off whatever is read.
@@ -51,30 +56,22 @@ impl Told<'_> {
         }
     }
 
-    /// `p95 512 ms of 12000 calls in 10m`, or why there is no such thing.
-    fn latency(&self) -> String {
-        match &self.sight.finding {
-            Ok(estimate) => {
-                let target = &estimate.target;
-                let percentile = match target.percentile {
-                    Quantile::Estimate { seconds, .. } => messages::milliseconds(seconds),
-                    Quantile::AtLeast(bound) => format!("at least {}", messages::milliseconds(bound)),
-                };
-                let name = messages::percentile(self.rules.delay.quantile);
-                let calls = estimate.observed.calls.calls();
-                let window = messages::duration(estimate.observed.window);
-                let slow = match target.aim.under_slow_mode {
-                    true => format!(
-                        ", in a slow mode; under it {} pass {}",
-                        messages::share(target.aim.share),
-                        messages::milliseconds(target.delay)
-                    ),
-                    false => String::new(),
-                };
-                format!("{name} {percentile} of {calls:.0} calls in {window}{slow}")
-            }
-            Err(finding) => finding.why().to_string(),
-        }
+    /// What the latency reading says, or why it says nothing.
+    fn latency(&self) -> Message {
+        let estimate = match &self.sight.finding {
+            Ok(estimate) => estimate,
+            Err(finding) => return finding.why().to_string().into(),
+        };
+        let (observed, target) = (&estimate.observed, &estimate.target);
+        let aim = target.aim;
+        let percentile = Percentile {
+            quantile: self.rules.delay.quantile,
+            found: target.percentile,
+            calls: observed.calls.calls(),
+            window: observed.window,
+            under_slow_mode: aim.under_slow_mode.then_some((aim.share, target.delay)),
+        };
+        percentile.into()
     }
 
     /// What keeps hedging off beside the time that a cooldown takes.
@@ -87,7 +84,7 @@ impl Told<'_> {
             waiting.push(self.saturation.told_unknown(self.now));
         }
         if self.sight.finding.is_err() {
-            waiting.push(self.latency());
+            waiting.push(self.latency().to_string());
         }
         (!waiting.is_empty()).then(|| waiting.join("; "))
     }

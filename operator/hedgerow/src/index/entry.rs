@@ -487,7 +487,8 @@ fn held_back(waiting: &Decision, newest: Decision) -> Decision {
         message: format!(
             "{}; clients are told once their documents are written",
             newest.message
-        ),
+        )
+        .into(),
         ..newest
     }
 }

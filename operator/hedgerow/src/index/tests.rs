@@ -531,6 +531,7 @@ fn what_is_read_is_told_while_a_document_cannot_be_written() {
         assert_eq!(told.reason, Reason::Ramping);
         assert!(
             told.message
+                .to_string()
                 .ends_with("; clients are told once their documents are written"),
             "{}",
             told.message

@@ -138,7 +138,7 @@ fn target(planned: &Planned, at: usize, decision: &Decision, now: Timestamp) -> 
         target: target.name.clone(),
         enabled: hedging.is_some(),
         reason: decision.reason.as_str(),
-        message: decision.message.clone(),
+        message: decision.message.to_string(),
         delay_ms: hedging.map(|hedging| hedging.delay_ms),
         recommended_ms: decision.recommended_ms,
         limited_by: decision.limited_by.map(|limit| limit.as_str()),

@@ -42,7 +42,7 @@ fn snapshot(target: &DecidedTarget<'_>, notes: Vec<String>) -> TargetStatus {
         name: (*name).to_owned(),
         state: Some(state.as_str().to_owned()),
         reason: Some(decision.reason.as_str().to_owned()),
-        message: Some(decision.message.clone()),
+        message: Some(decision.message.to_string()),
         revision: i64::try_from(decision.revision).ok(),
         delay: Some(DelayStatus {
             applied: hedging.map(|hedging| words::millis(hedging.delay_ms)),

@@ -59,13 +59,13 @@ impl Bracket {
     fn new(survival: &Survival, aim: &Aim, lower: f64, add: f64) -> Self {
         // Four standard deviations: this is asked again and again.
         let (noise, bounds) = (2.0 * noise(aim.share, survival), survival.bounds());
-        let above = |bound: &&f64| survival.at_most(**bound) > aim.share + noise;
-        let below = |bound: &&f64| survival.at_most(**bound) < aim.share - noise;
-        let surely_above = bounds.iter().rev().find(above).copied().unwrap_or(0.0);
+        let above = bounds.partition_point(|&bound| survival.at_most(bound) > aim.share + noise);
+        let not_below = bounds.partition_point(|&bound| survival.at_most(bound) >= aim.share - noise);
+        let surely_above = above.checked_sub(1).map_or(0.0, |last| bounds[last]);
         Self {
             lower: lower + add,
             surely_above: surely_above.min(lower) + add,
-            surely_below: bounds.iter().find(below).copied().unwrap_or(f64::INFINITY) + add,
+            surely_below: bounds.get(not_below).copied().unwrap_or(f64::INFINITY) + add,
         }
     }
 

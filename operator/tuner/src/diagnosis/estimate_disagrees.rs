@@ -1,5 +1,7 @@
 //! Counters and latency metric that do not speak of the same calls.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::evidence::Evidence;
@@ -16,6 +18,36 @@ const STRIKES: u8 = 3;
 const FACTOR: f64 = 2.0;
 /// So many calls past the delay are expected in one measurement.
 const PASSED: f64 = 40.0;
+
+/// What was seen, shares of the calls.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Numbers {
+    counted: f64,
+    calls: f64,
+    /// In seconds.
+    delay: f64,
+    /// What the metric says, from ...
+    least: f64,
+    /// ... to.
+    most: f64,
+}
+
+impl fmt::Display for Numbers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let percent = |share: f64| messages::number(share * 100.0);
+        let delay = messages::milliseconds(self.delay);
+        write!(
+            f,
+            "clients count {} % of {:.0} calls past the delay of {delay}, the latency metric ",
+            percent(self.counted),
+            self.calls
+        )?;
+        match (percent(self.least), percent(self.most)) {
+            (least, most) if least == most => write!(f, "{most} %"),
+            (least, most) => write!(f, "{least} to {most} %"),
+        }
+    }
+}
 
 /// Measurements that disagreed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -55,7 +87,7 @@ impl Strikes {
 /// What the metric says is as wide as the bucket that holds the delay leaves it. With more than one hedge per call each `d`
 /// more is another chance, and all of them are counted: at most as many as the first. Without those kept back only too many
 /// hedges can be seen.
-pub(super) fn look(evidence: &Evidence<'_>, said: bool, strikes: &mut Strikes) -> Option<Look> {
+pub(super) fn look(evidence: &Evidence<'_>, said: bool, strikes: &mut Strikes) -> Option<Look<Numbers>> {
     let rules = evidence.rules;
     let observed = evidence.observed()?;
     let tally = evidence.beside_latency()?;
@@ -77,23 +109,18 @@ pub(super) fn look(evidence: &Evidence<'_>, said: bool, strikes: &mut Strikes) -
     if tally.from() >= strikes.at {
         strikes.count(above || under, said, tally.at);
     }
-    let percent = |share: f64| messages::number(share * 100.0);
-    let told = match (percent(least), percent(most)) {
-        (least, most) if least == most => most,
-        (least, most) => format!("{least} to {most}"),
-    };
     Some(Look {
         outcome: match strikes.count {
             STRIKES.. => Outcome::Shown,
             0 => Outcome::Refuted,
             _ => Outcome::Unclear,
         },
-        numbers: format!(
-            "clients count {} % of {:.0} calls past the delay of {}, the latency metric {} %",
-            percent(counted / tally.calls),
-            tally.calls,
-            messages::milliseconds(delay),
-            told,
-        ),
+        numbers: Numbers {
+            counted: counted / tally.calls,
+            calls: tally.calls,
+            delay,
+            least,
+            most,
+        },
     })
 }

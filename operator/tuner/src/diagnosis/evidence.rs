@@ -1,8 +1,5 @@
 //! What the diagnoses look at.
 
-use std::time::Duration;
-
-use crate::effect::Known;
 use crate::finding::{Finding, Observed};
 use crate::history::{Coverage, History};
 use crate::tail::Attempt;
@@ -10,6 +7,7 @@ use crate::tally::Tally;
 use crate::{Measures, Rules, Timestamp};
 
 /// What the diagnoses look at.
+#[derive(Clone, Copy)]
 pub(crate) struct Evidence<'a> {
     pub(super) rules: &'a Rules,
     /// What the latency reading says, or the bound that it gives.
@@ -17,7 +15,7 @@ pub(crate) struct Evidence<'a> {
     /// What clients counted, narrowest window first.
     pub(super) tallies: &'a [Tally],
     /// The delays in force, as far back as they are known.
-    pub(super) history: History,
+    pub(super) history: &'a History,
     pub(super) now: Timestamp,
     /// Clients count the calls that the latency metric measures, as far as is known.
     pub(super) counters_agree: bool,
@@ -28,16 +26,24 @@ impl<'a> Evidence<'a> {
         rules: &'a Rules,
         tallies: &'a [Tally],
         finding: Result<&'a Observed, &'a Finding>,
-        history: &History,
+        history: &'a History,
         now: Timestamp,
     ) -> Self {
         Self {
             rules,
             finding,
             tallies,
-            history: history.clone(),
+            history,
             now,
             counters_agree: true,
+        }
+    }
+
+    /// The same, given that clients count the calls that the latency metric measures, or that they do not.
+    pub(crate) fn given(self, counters_agree: bool) -> Self {
+        Self {
+            counters_agree,
+            ..self
         }
     }
 
@@ -72,22 +78,14 @@ impl<'a> Evidence<'a> {
 
     /// The one delay, in seconds, at which all calls of the latency reading were hedged.
     pub(super) fn delay_of_latency(&self) -> Option<f64> {
-        let observed = self.observed()?;
-        self.only_delay(observed.at, observed.window)
+        self.observed()?.only_delay
     }
 
     /// The one delay, in seconds, at which all calls of `tally` were hedged.
     pub(super) fn delay_of(&self, tally: &Tally) -> Option<f64> {
-        self.only_delay(tally.at, tally.window)
-    }
-
-    fn only_delay(&self, at: Timestamp, window: Duration) -> Option<f64> {
-        let propagation = self.rules.propagation;
-        let Coverage::Wholly(_) = self.history.coverage(at, window, propagation) else {
-            return None;
-        };
-        let (least, most) = self.history.delays(at, window, propagation)?;
-        least.total_cmp(&most).is_eq().then_some(least)
+        let (window, propagation) = (tally.window, self.rules.propagation);
+        let coverage = self.history.coverage(tally.at, window, propagation);
+        self.history.only_delay(&coverage, tally.at, window, propagation)
     }
 
     /// The smallest and the largest delay, in seconds, that the hedges of `tally` had, where the history reaches as far.
@@ -112,18 +110,5 @@ impl<'a> Evidence<'a> {
             (Measures::Attempt { .. } | Measures::Server, _) => (&*observed.attempt, None),
         };
         Some(Attempt { seen, hedged })
-    }
-
-    /// What the effect of hedging is computed from.
-    pub(crate) fn known(&self, independent: bool) -> Option<Known<'a>> {
-        let observed = self.observed()?;
-        Some(Known {
-            calls: &observed.calls,
-            attempt: &observed.attempt,
-            coverage: &observed.coverage,
-            delay: self.delay_of_latency(),
-            hedged_share: self.hedged_share(),
-            independent,
-        })
     }
 }

@@ -3,11 +3,11 @@
 use crate::wilson;
 
 /// What one look says.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Look {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Look<N> {
     pub(super) outcome: Outcome,
-    /// The numbers, for people.
-    pub(super) numbers: String,
+    /// The numbers, put into words only when they are told: most looks show nothing.
+    pub(super) numbers: N,
 }
 
 /// Whether the evidence is beyond the line that a diagnosis draws.

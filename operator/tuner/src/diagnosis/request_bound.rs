@@ -1,5 +1,7 @@
 //! Slowness that belongs to the request.
 
+use std::fmt;
+
 use super::evidence::Evidence;
 use super::look::{Look, Outcome};
 use crate::messages;
@@ -21,8 +23,35 @@ const ONE_DELAY: f64 = 1.25;
 /// Points that stand for the calls within one bucket.
 const POINTS: u32 = 16;
 
+/// What was seen.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Numbers {
+    wins: f64,
+    hedges: f64,
+    /// The share of them that independent attempts would win.
+    expected: f64,
+}
+
+impl fmt::Display for Numbers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            wins,
+            hedges,
+            expected,
+        } = self;
+        let (won, expected) = (
+            messages::number(wins / hedges * 100.0),
+            messages::number(expected * 100.0),
+        );
+        write!(
+            f,
+            "{wins:.0} of {hedges:.0} hedges won ({won} %), where of independent replicas {expected} % would"
+        )
+    }
+}
+
 /// The share of hedges that win against the one that independent attempts would give.
-pub(super) fn look(evidence: &Evidence<'_>) -> Option<Look> {
+pub(super) fn look(evidence: &Evidence<'_>) -> Option<Look<Numbers>> {
     if evidence.rules.budget.max_attempts > 2 {
         // A second hedge wins less often than a first one, and both are counted alike.
         return None;
@@ -48,12 +77,11 @@ pub(super) fn look(evidence: &Evidence<'_>) -> Option<Look> {
     let wins = tally.wins?;
     Some(Look {
         outcome: Outcome::under(wins, tally.hedges, PART * expected),
-        numbers: format!(
-            "{wins:.0} of {:.0} hedges won ({} %), where of independent replicas {} % would",
-            tally.hedges,
-            messages::number(wins / tally.hedges * 100.0),
-            messages::number(expected * 100.0),
-        ),
+        numbers: Numbers {
+            wins,
+            hedges: tally.hedges,
+            expected,
+        },
     })
 }
 

@@ -1,5 +1,7 @@
 //! Replicas that are slow at the same time.
 
+use std::fmt;
+
 use super::evidence::Evidence;
 use super::look::{Look, Outcome};
 use crate::{Measures, messages};
@@ -18,12 +20,43 @@ const UNANSWERED: f64 = 0.2;
 /// ... and no larger than this.
 const UNANSWERED_MOST: f64 = 0.5;
 
+/// What was seen.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Numbers {
+    /// The share of the calls past the delay that is left ...
+    left: f64,
+    /// ... and of independent attempts at most would be ...
+    most: f64,
+    /// ... so long after it, in seconds.
+    after: f64,
+    /// In seconds.
+    delay: f64,
+}
+
+impl fmt::Display for Numbers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (left, most) = (
+            messages::number(self.left * 100.0),
+            messages::number(self.most * 100.0),
+        );
+        let (delay, after) = (
+            messages::milliseconds(self.delay),
+            messages::milliseconds(self.after),
+        );
+        write!(
+            f,
+            "{left} % of the calls past the delay of {delay} are unanswered {after} after it, hedged or not; \
+             of independent replicas at most {most} % would be"
+        )
+    }
+}
+
 /// Calls past the delay `d`, a time `u` later: the hedge has answered `1 - S(u)` of those that were hedged, if attempts are
 /// independent, so `S_L(d+u) / S_L(d) <= 1 - a (1 - S(u))`, whatever the first attempts of those calls do.
 ///
 /// `d + u` is a bucket bound. `S` is known up to `d`, beyond that `S(d)` is the most that it can be. How many calls pass `d`
 /// is counted: in the bucket that holds it hedges begin to answer, and a line through that bucket finds too few.
-pub(super) fn look(evidence: &Evidence<'_>) -> Option<Look> {
+pub(super) fn look(evidence: &Evidence<'_>) -> Option<Look<Numbers>> {
     if evidence.rules.measures != Measures::LogicalCall {
         return None;
     }
@@ -52,17 +85,14 @@ pub(super) fn look(evidence: &Evidence<'_>) -> Option<Look> {
     let passed = calls.calls() * counted.map_or(most_passed, |counted| counted.max(least));
     let left = (calls.calls() * calls.at(until)?).min(passed);
     let most = 1.0 - hedged_share * (1.0 - unanswered);
-    let percent = |share: f64| messages::number(share * 100.0);
     Some(Look {
         outcome: Outcome::above(left, passed, (FACTOR * most).max(most + SHARE)),
-        numbers: format!(
-            "{} % of the calls past the delay of {} are unanswered {} after it, hedged or not; \
-             of independent replicas at most {} % would be",
-            percent(left / passed),
-            messages::milliseconds(delay),
-            messages::milliseconds(until - delay),
-            percent(most),
-        ),
+        numbers: Numbers {
+            left: left / passed,
+            most,
+            after: until - delay,
+            delay,
+        },
     })
 }
 

@@ -1,5 +1,6 @@
 //! A service whose common case is slow.
 
+use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -80,8 +81,33 @@ fn short(number: f64) -> f64 {
     format!("{number:.9e}").parse().unwrap_or(number)
 }
 
+/// What was seen, in seconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Numbers {
+    p50: f64,
+    usual: Option<f64>,
+    p99: Option<f64>,
+    deadline: Option<Duration>,
+}
+
+impl fmt::Display for Numbers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "p50 {}", messages::milliseconds(self.p50))?;
+        if let Some(usual) = self.usual {
+            write!(f, ", usually {}", messages::milliseconds(usual))?;
+        }
+        if let Some(p99) = self.p99 {
+            write!(f, ", p99 {}", messages::milliseconds(p99))?;
+        }
+        if let Some(deadline) = self.deadline {
+            write!(f, ", deadline {}", messages::duration(deadline))?;
+        }
+        Ok(())
+    }
+}
+
 /// The median above the deadline, or moved with the whole distribution.
-pub(super) fn look(evidence: &Evidence<'_>, usual: Option<Usual>) -> Option<Look> {
+pub(super) fn look(evidence: &Evidence<'_>, usual: Option<Usual>) -> Option<Look<Numbers>> {
     let (p50, p99) = match evidence.finding {
         Ok(observed) => (observed.p50, observed.attempt.quantile(0.99).estimate()),
         Err(Finding::AtLeast { p50, .. }) => (*p50, None),
@@ -110,15 +136,13 @@ pub(super) fn look(evidence: &Evidence<'_>, usual: Option<Usual>) -> Option<Look
         (false, true) => Outcome::Unclear,
         (false, false) => Outcome::Refuted,
     };
-    let mut numbers = format!("p50 {}", messages::milliseconds(p50));
-    if let Some(usual) = usual {
-        numbers += &format!(", usually {}", messages::milliseconds(usual));
-    }
-    if let Some(p99) = p99 {
-        numbers += &format!(", p99 {}", messages::milliseconds(p99));
-    }
-    if let Some(deadline) = evidence.rules.deadline {
-        numbers += &format!(", deadline {}", messages::duration(deadline));
-    }
-    Some(Look { outcome, numbers })
+    Some(Look {
+        outcome,
+        numbers: Numbers {
+            p50,
+            usual,
+            p99,
+            deadline: evidence.rules.deadline,
+        },
+    })
 }

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use super::evidence::Evidence;
 use super::no_benefit::{FURTHEST, HEDGES};
+use crate::Rules;
+use crate::tally::Tally;
 
 /// Windows that many targets share.
 const LADDER: [Duration; 4] = [
@@ -15,19 +16,19 @@ const LADDER: [Duration; 4] = [
 
 /// The windows to read the counters over next, narrowest first: those that are `wanted` for the delay, and the narrowest on a
 /// short ladder that will hold enough hedges for the diagnoses, as far as is known.
-pub(crate) fn counts_wanted(evidence: &Evidence<'_>, mut wanted: Vec<Duration>) -> Vec<Duration> {
-    if !evidence.rules.counted {
+pub(crate) fn counts_wanted(rules: &Rules, tallies: &[Tally], mut wanted: Vec<Duration>) -> Vec<Duration> {
+    if !rules.counted {
         return Vec::new();
     }
-    wanted.push(for_hedges(evidence));
+    wanted.push(for_hedges(tallies));
     wanted.sort_unstable();
     wanted.dedup();
     wanted
 }
 
-fn for_hedges(evidence: &Evidence<'_>) -> Duration {
-    let enough = evidence.tallies.iter().find(|tally| tally.hedges >= HEDGES);
-    let Some(tally) = enough.or(evidence.tallies.last()) else {
+fn for_hedges(tallies: &[Tally]) -> Duration {
+    let enough = tallies.iter().find(|tally| tally.hedges >= HEDGES);
+    let Some(tally) = enough.or(tallies.last()) else {
         return LADDER[0];
     };
     let rate = tally.hedges / tally.window.as_secs_f64().max(f64::MIN_POSITIVE);

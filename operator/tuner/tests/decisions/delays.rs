@@ -32,7 +32,7 @@ fn the_delay_is_the_percentile() {
     assert_eq!(decision.recommended_ms, Some(500.0));
     assert_eq!(decision.limited_by, None);
     assert_eq!(decision.reason, Reason::Tuned);
-    assert_eq!(decision.message, "p95 500 ms of 1000 calls in 10m");
+    assert_eq!(decision.message.to_string(), "p95 500 ms of 1000 calls in 10m");
 }
 
 #[test]

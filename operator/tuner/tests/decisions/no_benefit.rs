@@ -95,6 +95,7 @@ fn disable_turns_hedging_off_for_six_hours() {
     assert!(
         decision
             .message
+            .to_string()
             .starts_with("3 of 300 hedges won (1 %); hedging is off, and is tried again after 6h"),
         "{}",
         decision.message
@@ -162,7 +163,10 @@ fn a_probe_that_does_not_win_doubles_the_time_off_to_a_day() {
             (Reason::NoBenefit, None)
         );
         assert!(
-            decision.message.contains(&format!("tried again after {hours}h")),
+            decision
+                .message
+                .to_string()
+                .contains(&format!("tried again after {hours}h")),
             "{}",
             decision.message
         );

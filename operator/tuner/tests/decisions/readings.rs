@@ -174,7 +174,7 @@ fn a_bound_above_the_delay_in_force_turns_off_at_once() {
     let decision = target.after(30);
     assert_eq!(decision.orders.reason, Reason::LatencyUnknown);
     assert_eq!(
-        decision.message,
+        decision.message.to_string(),
         "AboveTopBucket: p95 is at least 600 ms, which is all that the buckets say"
     );
 }
@@ -310,7 +310,10 @@ fn unknown_latency_is_held_for_max_staleness_then_off_and_back_through_cooldown_
     target.no_latency(UnknownReason::Unavailable);
     let decision = target.after(30);
     assert_eq!((decision.reason, decision.orders.hedging), (Reason::Held, held));
-    assert_eq!(decision.message, "the delay is held: Unavailable: for a test");
+    assert_eq!(
+        decision.message.to_string(),
+        "the delay is held: Unavailable: for a test"
+    );
     assert_eq!(target.run(299, 1).reason, Reason::Held);
     assert_eq!(target.after(1).orders.reason, Reason::LatencyUnknown);
     target.latency(help_desk());

@@ -75,7 +75,7 @@ fn above_the_line_it_is_off_at_once_with_the_numbers() {
     let decision = target.after(5);
     assert_eq!((decision.reason, percent(&decision)), (Reason::Saturated, None));
     assert_eq!(decision.orders.reason, Reason::Saturated);
-    assert_eq!(decision.message, "queue 61, off above 50, back at 35");
+    assert_eq!(decision.message.to_string(), "queue 61, off above 50, back at 35");
     assert!(decision.signals[0].saturated);
 }
 
@@ -89,7 +89,7 @@ fn between_the_lines_it_stays_as_it_is() {
     target.queue(&[38.0]);
     let decision = target.run(3600, 5);
     assert_eq!(decision.reason, Reason::Saturated);
-    assert_eq!(decision.message, "queue 38, back at 35");
+    assert_eq!(decision.message.to_string(), "queue 38, back at 35");
     assert!(decision.signals[0].saturated);
     assert!(matches!(decision.switch, SwitchState::Open { until: None, .. }));
 }
@@ -111,7 +111,7 @@ fn the_cooldown_runs_from_the_off_document_and_its_propagation() {
             until: Some(off.plus(secs(210)))
         }
     );
-    assert_eq!(decision.message, "back in 3m29s");
+    assert_eq!(decision.message.to_string(), "back in 3m29s");
     assert_eq!(seconds_until_on(&mut target), 209);
 }
 
@@ -134,7 +134,7 @@ fn the_cooldown_runs_from_the_last_value_not_back_under_its_line() {
     target.queue(&[40.0]);
     let decision = target.after(1);
     assert_eq!(decision.reason, Reason::CoolingDown);
-    assert_eq!(decision.message, "back in 2m; queue 40, back at 35");
+    assert_eq!(decision.message.to_string(), "back in 2m; queue 40, back at 35");
     target.queue(&[3.0]);
     assert_eq!(seconds_until_on(&mut target), 120);
 }
@@ -225,7 +225,7 @@ fn unknown_is_endured_for_max_unknown_since_the_last_fresh_reading() {
     let decision = target.after(1);
     assert_eq!(decision.reason, Reason::SaturationUnknown);
     assert_eq!(
-        decision.message,
+        decision.message.to_string(),
         "queue unknown for 1m31s (Unavailable: for a test)"
     );
 }
@@ -266,7 +266,7 @@ fn unknown_never_closes() {
     let decision = target.run(60, 5);
     assert_eq!(decision.reason, Reason::CoolingDown);
     assert!(
-        decision.message.starts_with("queue unknown for"),
+        decision.message.to_string().starts_with("queue unknown for"),
         "{}",
         decision.message
     );
@@ -339,7 +339,7 @@ fn a_firing_alert_saturates_and_a_pending_one_does_not() {
     target.signals(vec![alert(Alert::Firing)]);
     let decision = target.after(5);
     assert_eq!(decision.reason, Reason::Saturated);
-    assert_eq!(decision.message, "incident fires");
+    assert_eq!(decision.message.to_string(), "incident fires");
     assert_eq!(
         (decision.signals[0].value, decision.signals[0].off_above),
         (Some(1.0), None)
@@ -363,11 +363,11 @@ fn any_signal_turns_off_and_all_must_be_back() {
     assert!(target.hedging().is_some());
     target.signals(says(3.0, 0.02));
     assert_eq!(
-        target.after(5).message,
+        target.after(5).message.to_string(),
         "rejected 0.02, off above 0.01, back at 0.007"
     );
     target.signals(says(40.0, 0.0));
-    assert_eq!(target.run(1200, 5).message, "queue 40, back at 35");
+    assert_eq!(target.run(1200, 5).message.to_string(), "queue 40, back at 35");
 }
 
 #[test]
@@ -400,7 +400,10 @@ fn a_stop_by_a_person_goes_before_everything_and_comes_back_through_the_ramp() {
     target.stop(true);
     let decision = target.after(1);
     assert_eq!(decision.orders.reason, Reason::Stopped);
-    assert_eq!(decision.message, "ConfigMap helpdesk/hedgerow-off: incident 7");
+    assert_eq!(
+        decision.message.to_string(),
+        "ConfigMap helpdesk/hedgerow-off: incident 7"
+    );
     target.queue(&[3.0]);
     target.run(3600, 30);
     target.stop(false);
@@ -418,7 +421,7 @@ fn mode_disabled_is_stopped() {
     rules.mode = Mode::Disabled;
     let decision = Target::new(rules).decide();
     assert_eq!(
-        (decision.orders.reason, decision.message.as_str()),
+        (decision.orders.reason, decision.message.to_string().as_str()),
         (Reason::Stopped, "mode: Disabled")
     );
 }
@@ -442,7 +445,7 @@ fn a_refusal_has_its_own_reason_under_that_of_a_person() {
             let decision = target.after(1);
             assert_eq!(decision.reason, decision.orders.reason);
             assert_eq!(decision.orders.hedging, None);
-            (decision.reason, decision.message)
+            (decision.reason, decision.message.to_string())
         };
         let refused = (refusal, "there is no source".to_owned());
         assert_eq!(decided(Mode::Enforce), refused);
@@ -466,7 +469,7 @@ fn a_stop_for_a_reason_that_stops_nothing_is_one_by_a_person() {
         (
             decision.orders.hedging,
             decision.reason,
-            decision.message.as_str()
+            decision.message.to_string().as_str()
         ),
         (None, Reason::Stopped, "for a test")
     );
@@ -537,6 +540,6 @@ fn rules_that_cannot_hold_are_off() {
         (decision.orders.hedging, decision.orders.reason),
         (None, Reason::Invalid)
     );
-    assert_eq!(decision.message, "delay.min is above delay.max");
+    assert_eq!(decision.message.to_string(), "delay.min is above delay.max");
     assert!(target.now > Timestamp::default());
 }

@@ -118,7 +118,10 @@ fn clients_that_do_not_hedge_yet_do_not_make_a_slow_mode() {
         simulation.deaf = true;
         for _ in 0..4 * 3600 / INTERVAL {
             let decision = simulation.step();
-            assert!(!decision.message.contains("slow mode"), "{decision:?}");
+            assert!(
+                !decision.message.to_string().contains("slow mode"),
+                "{decision:?}"
+            );
         }
     }
 }
