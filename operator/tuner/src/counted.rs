@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::memory::Memory;
-use crate::{Counts, Rules, Timestamp, WindowCounts};
+use crate::tally::Tally;
+use crate::{Rules, Timestamp};
 
 /// A measurement holds at least this many calls, divided by the percentile's share: 800 for the p95.
 const CALLS: f64 = 40.0;
@@ -46,7 +47,7 @@ pub(crate) enum Counted {
     Measured(Measurement),
 }
 
-/// Reads the counters at `now`; notes in `memory` what has been measured, and since when they are unknown.
+/// Reads what clients counted at `now`; notes in `memory` what has been measured, and since when they are unknown.
 ///
 /// `(hedges + blocked) / calls` is the share of calls that passed the delay, whatever buckets say. It is measured on calls
 /// that began when clients had followed the last document, so that what a step does is seen before the next one: stepping
@@ -54,43 +55,37 @@ pub(crate) enum Counted {
 /// grows sure, until it has calls enough; none is used twice for a step, as each step is a document.
 ///
 /// Where the policy names no counters (any more) there is nothing, and nothing is kept of them.
-pub(crate) fn read(
-    rules: &Rules,
-    counts: Option<&Counts>,
-    memory: &mut Memory,
-    now: Timestamp,
-) -> Option<Counted> {
+pub(crate) fn read(rules: &Rules, tallies: &[Tally], memory: &mut Memory, now: Timestamp) -> Option<Counted> {
     if !rules.counted {
         (memory.counts_unknown, memory.stepped) = (None, None);
         (memory.back_off, memory.measured) = Default::default();
         return None;
     }
-    let Some((at, windows)) = counts.and_then(|counts| usable(rules, counts, now)) else {
+    if tallies.is_empty() {
         let since = *memory.counts_unknown.get_or_insert(now);
         let lost = now.since(since) >= rules.max_staleness;
         return Some(if lost { Counted::Unknown } else { Counted::Known });
-    };
+    }
     memory.counts_unknown = None;
     let enough = CALLS / (1.0 - rules.delay.quantile);
     let free_from = free_from(rules, memory);
-    let measured = windows
+    let measured = tallies
         .iter()
-        .filter(|counts| !counts.window.is_zero() && counts.window <= LONGEST)
-        .filter(|counts| at.minus(counts.window) >= free_from)
-        .filter(|counts| counts.calls > 0.0 && counts.calls >= enough)
-        .max_by_key(|counts| counts.window);
-    if let Some(counts) = measured.filter(|_| memory.lets_hedge()) {
-        if counts.calls >= CALLS_TO_END / (1.0 - rules.delay.quantile) {
-            memory.measured = at;
+        .filter(|tally| tally.window <= LONGEST && tally.from() >= free_from)
+        .filter(|tally| tally.calls > 0.0 && tally.calls >= enough)
+        .max_by_key(|tally| tally.window);
+    if let Some(tally) = measured.filter(|_| memory.lets_hedge()) {
+        if tally.calls >= CALLS_TO_END / (1.0 - rules.delay.quantile) {
+            memory.measured = tally.at;
         }
         return Some(Counted::Measured(Measurement {
-            calls: counts.calls,
-            hedges: counts.hedges,
-            blocked: counts.blocked,
+            calls: tally.calls,
+            hedges: tally.hedges,
+            blocked: tally.blocked,
         }));
     }
-    let busiest = |counts: &WindowCounts| counts.calls / counts.window.as_secs_f64().max(1.0);
-    let rate = windows.iter().map(busiest).fold(0.0, f64::max);
+    let busiest = |tally: &Tally| tally.calls / tally.window.as_secs_f64().max(1.0);
+    let rate = tallies.iter().map(busiest).fold(0.0, f64::max);
     let quiet = rate * LONGEST.as_secs_f64() < enough;
     Some(if quiet { Counted::Quiet } else { Counted::Known })
 }
@@ -119,16 +114,4 @@ pub(crate) fn wanted(rules: &Rules, memory: &Memory, now: Timestamp) -> Vec<Dura
 /// From when on calls show what the document in force does, and have not been measured.
 fn free_from(rules: &Rules, memory: &Memory) -> Timestamp {
     memory.published.plus(rules.propagation).max(memory.measured)
-}
-
-/// The windows of a reading that says something, and when it was taken.
-fn usable<'a>(rules: &Rules, counts: &'a Counts, now: Timestamp) -> Option<(Timestamp, &'a [WindowCounts])> {
-    let at = counts.at.min(now);
-    let windows = counts.windows.as_ref().ok()?;
-    let number = |number: f64| number.is_finite() && number >= 0.0;
-    let sound = |counts: &WindowCounts| {
-        number(counts.calls) && number(counts.hedges) && counts.blocked.is_none_or(number)
-    };
-    let usable = now.since(at) <= rules.max_staleness && !windows.is_empty() && windows.iter().all(sound);
-    usable.then_some((at, windows.as_slice()))
 }

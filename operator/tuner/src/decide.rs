@@ -104,7 +104,7 @@ fn run(
     (memory.phase, memory.doublings) = (Some(phase), doublings);
 
     let estimate = sight.finding.as_ref().ok();
-    let counted = counted::read(rules, readings.counts.as_ref(), &mut memory, now);
+    let counted = counted::read(rules, &tallies, &mut memory, now);
     let at_full_budget = matches!((before, phase), (Phase::Full { .. }, Phase::Full { .. }));
     let all_is_well = at_full_budget && inputs.all_known() && rules.mode == Mode::Enforce;
     if let (Some(Counted::Measured(measured)), Some(told)) = (counted, in_force(&memory))

@@ -1,6 +1,6 @@
 //! The closed loop: what clients count of their hedges guides the delay.
 
-use hedgerow_tuner::{Decision, Histogram, LimitedBy, Mode, Reason, Rules, UnknownReason};
+use hedgerow_tuner::{Decision, Histogram, LimitedBy, Mode, Reason, Rules, UnknownReason, WindowCounts};
 
 use crate::support::{Target, hedged, histogram, many, rules, rules_without_signals, scaled_help_desk, secs};
 
@@ -112,6 +112,33 @@ fn only_calls_that_followed_the_last_document_are_measured() {
     target.counts(60, 1000.0, 100.0, Some(0.0));
     assert_eq!(delay(&target.decide()), 663.0);
     assert_eq!(delay(&target.after(1)), 816.3); // 0.3 ln 2 = 0.208: 663.0 e^0.208 = 816.25
+}
+
+#[test]
+fn a_window_that_cannot_be_leaves_the_others() {
+    let mut target = tuned();
+    target.pass(30);
+    target.counts(600, 10_000.0, 300.0, Some(0.0));
+    let counts = target.readings.counts.as_mut().unwrap().windows.as_mut().unwrap();
+    for (window, calls, hedges) in [(60, f64::NAN, 10.0), (120, 500.0, -1.0), (0, 10_000.0, 10_000.0)] {
+        counts.push(WindowCounts {
+            window: secs(window),
+            calls,
+            hedges,
+            blocked: Some(0.0),
+            wins: None,
+        });
+    }
+    assert_eq!(delay(&target.decide()), 452.5); // As if they were not there.
+}
+
+#[test]
+fn hedges_kept_back_that_cannot_be_are_not_known_and_shorten_nothing() {
+    for odd in [f64::NAN, f64::INFINITY, -1.0] {
+        // p is at least 3 %, and at least 8 %: 0.3 ln 1.6 = 0.141.
+        assert_eq!(delay(&measured(&mut tuned(), 10_000.0, 300.0, Some(odd))), 500.0);
+        assert_eq!(delay(&measured(&mut tuned(), 10_000.0, 800.0, Some(odd))), 575.8);
+    }
 }
 
 #[test]
