@@ -231,6 +231,44 @@ fn counters_of_other_calls_show_nothing_about_these() {
 }
 
 #[test]
+fn the_share_that_counters_of_other_calls_show_corrects_no_delay() {
+    // Attempts get slower: 15 % pass 0.5 s and 5 % pass 0.8 s. Clients hedge one in fifteen of the calls past 0.5 s.
+    let slower = histogram(&[
+        (0.15, 3000.0),
+        (0.5, 5100.0),
+        (0.6, 5400.0),
+        (0.8, 5700.0),
+        (1.0, 5940.0),
+        (3.0, 6000.0),
+        (INF, 6000.0),
+    ]);
+    let asked_for = |target: &mut Target, counted: bool| {
+        target.latency(hedged(&slower, 0.5, 1.0 / 15.0));
+        target.counted(vec![counts(600, 6000.0, 60.0, 840.0, 40.0)]);
+        if !counted {
+            target.readings.counts = None;
+        }
+        target.decide().recommended_ms.unwrap()
+    };
+    // Between 0.8 s and what the most that 60 of 900 can mean, 8.5 %, makes of it: S(0.8) is then 1.5 % higher.
+    let mut agreeing = healthy();
+    let known = asked_for(&mut agreeing, true);
+    assert!((800.0..830.0).contains(&known), "{known}");
+    // Without counters two thirds may have been hedged, as the budget allows.
+    let at_most = asked_for(&mut healthy(), false);
+    assert!(at_most > 1.1 * known, "{at_most}, {known}");
+
+    let mut disagreeing = healthy();
+    disagreeing.keep_the_delay();
+    disagreeing.counted(vec![counts(600, 6000.0, 600.0, 300.0, 690.0)]);
+    disagreeing.run(1800, 30);
+    disagreeing.rules.counted = true;
+    assert!(says(&mut disagreeing, DiagnosisReason::EstimateDisagrees));
+    let ignored = asked_for(&mut disagreeing, true);
+    assert!((ignored - at_most).abs() < 1e-9, "{ignored}, {at_most}");
+}
+
+#[test]
 fn counters_that_disagree_now_and_then_are_no_others() {
     let mut target = healthy();
     target.keep_the_delay();

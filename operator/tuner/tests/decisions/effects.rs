@@ -1,6 +1,6 @@
 //! What hedging does to the user's query.
 
-use hedgerow_tuner::{Effect, Mode, decide_settled};
+use hedgerow_tuner::{Basis, Effect, Histogram, Mode, decide_settled};
 
 use crate::support::{Target, help_desk, histogram, rules, rules_without_signals};
 
@@ -10,22 +10,47 @@ fn near(found: Option<f64>, expected: f64) -> bool {
     found.is_some_and(|found| (found - expected).abs() < 1e-6)
 }
 
+/// What hedging will do to unhedged calls like these, each query waiting for 8 of them.
+fn settled(calls: Histogram) -> Effect {
+    let mut target = Target::new(rules());
+    target.latency(calls);
+    decide_settled(&target.rules, &target.readings, target.now).effect
+}
+
 #[test]
-fn the_help_desk_case_is_predicted_from_unhedged_calls() {
-    // S(T) = 2 %: 1 - 0.98^8 = 14.92 %. d = .5, S(d) = 5 %, a = min(1, 10/5) = 1, S(T-d) = 5 %:
-    // m = 0.02 x 0.05 = 0.001, 1 - 0.999^8 = 0.797 %.
-    let effect = decide_settled(&rules(), &Target::new(rules()).readings, Target::new(rules()).now).effect;
-    assert!(
-        near(effect.miss_share_unhedged, 1.0 - 0.98_f64.powi(8)),
-        "{effect:?}"
-    );
-    assert!(
-        near(effect.miss_share_hedged, 1.0 - 0.999_f64.powi(8)),
-        "{effect:?}"
-    );
-    assert!(near(effect.hedge_share, 0.05), "{effect:?}");
+fn a_query_of_eight_shards_of_which_each_misses_one_in_a_hundred_misses_one_in_thirteen() {
+    // 1 - 0.99^8 = 1 - 0.922 745.
+    let effect = settled(histogram(&[
+        (0.15, 500.0),
+        (0.5, 950.0),
+        (1.0, 990.0),
+        (3.0, 1000.0),
+        (INF, 1000.0),
+    ]));
+    assert!(near(effect.miss_share_unhedged, 0.077_255), "{effect:?}");
+}
+
+#[test]
+fn the_help_desk_query_misses_one_in_seven_without_hedging() {
+    // S(T) = 2 %: 1 - 0.98^8 = 1 - 0.850 763.
+    let effect = settled(help_desk());
     assert!(near(effect.miss_share_unhedged, 0.149_237), "{effect:?}");
+    assert_eq!(effect.unhedged_basis, Some(Basis::Measured));
+}
+
+#[test]
+fn the_help_desk_query_will_miss_one_in_a_hundred_and_twenty_five_with_hedging() {
+    // d = 0.5 s, S(d) = 5 %, a = min(1, 10/5) = 1, S(T-d) = 5 %: m = 0.02 x 0.05 = 0.001, 1 - 0.999^8 = 1 - 0.992 028.
+    let effect = settled(help_desk());
     assert!(near(effect.miss_share_hedged, 0.007_972), "{effect:?}");
+    assert_eq!(effect.hedged_basis, Some(Basis::Predicted));
+}
+
+#[test]
+fn the_help_desk_query_costs_four_tenths_of_a_read_more() {
+    // 5 % of its 8 reads.
+    let per_query = settled(help_desk()).hedge_share.map(|share| 8.0 * share);
+    assert!(near(per_query, 0.4), "{per_query:?}");
 }
 
 #[test]
