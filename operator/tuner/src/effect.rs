@@ -240,6 +240,7 @@ mod tests {
             delay: 0.5,
             budget: 0.1,
             part,
+            in_doubt: 0.0,
         }]
     }
 

@@ -93,7 +93,8 @@ impl History {
     /// How calls were hedged in the `window` that ends `at`, when clients follow a document within `propagation`.
     ///
     /// Parts are by time, and as large as they can be: a delay counts from its document until `propagation` after the
-    /// next one, and where that overlaps the smaller delay has it.
+    /// next one. Where that overlaps the smaller delay has it, and of one delay the larger budget; what a longer delay does not
+    /// have is in doubt.
     pub(crate) fn coverage(&self, at: Timestamp, window: Duration, propagation: Duration) -> Coverage {
         let start = at.minus(window);
         let longest = window.as_secs_f64();
@@ -113,16 +114,21 @@ impl History {
                 } else {
                     1.0
                 },
+                in_doubt: 0.0,
             })
             .filter(|part| part.part > 0.0)
             .collect();
-        parts.sort_by(|left, right| left.delay.total_cmp(&right.delay));
+        parts.sort_by(|left, right| {
+            let by_delay = left.delay.total_cmp(&right.delay);
+            by_delay.then(right.budget.total_cmp(&left.budget))
+        });
         let mut left = 1.0;
         for part in &mut parts {
-            part.part = part.part.min(left);
+            let whole = part.part;
+            part.part = whole.min(left);
+            part.in_doubt = whole - part.part;
             left -= part.part;
         }
-        parts.retain(|part| part.part > 0.0);
         let followed = start.minus(propagation);
         match parts.is_empty() {
             true => Coverage::Unhedged,
@@ -205,5 +211,80 @@ impl Stretch {
         self.delay_ms = self.delay_ms.min(older.delay_ms);
         self.percent = self.percent.max(older.percent);
         self.from = older.from;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Coverage, History};
+    use crate::inversion::Hedged;
+    use crate::{Hedging, Timestamp};
+    use std::time::Duration;
+
+    const PROPAGATION: Duration = Duration::from_secs(90);
+    const WINDOW: Duration = Duration::from_secs(600);
+
+    /// What clients were told, each `(seconds, delay in ms, percent)`.
+    fn told(orders: &[(u64, f64, f64)]) -> History {
+        let mut history = History::default();
+        for &(seconds, delay_ms, percent) in orders {
+            let hedging = Hedging {
+                delay_ms,
+                min_remaining_ms: 100.0,
+                percent,
+                min_per_second: 0.0,
+            };
+            history.note(Some(hedging), at(seconds), Duration::from_secs(7200));
+        }
+        history
+    }
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::from_millis(1_000_000).plus(Duration::from_secs(seconds))
+    }
+
+    /// `(delay, budget, part, in doubt)` of each part of the window that ends after so many seconds.
+    fn parts(history: &History, seconds: u64) -> Vec<[f64; 4]> {
+        let coverage = history.coverage(at(seconds), WINDOW, PROPAGATION);
+        let Coverage::Wholly(parts) = coverage else {
+            panic!("hedged from end to end")
+        };
+        let numbers = |part: &Hedged| [part.delay, part.budget, part.part, part.in_doubt];
+        parts.iter().map(numbers).collect()
+    }
+
+    fn assert_near(found: &[[f64; 4]], expected: &[[f64; 4]]) {
+        let near = |(found, expected): (&[f64; 4], &[f64; 4])| {
+            found
+                .iter()
+                .zip(expected)
+                .all(|(found, expected)| (found - expected).abs() < 1e-9)
+        };
+        let alike = found.len() == expected.len() && found.iter().zip(expected).all(near);
+        assert!(alike, "{found:?}, not {expected:?}");
+    }
+
+    #[test]
+    fn a_longer_delay_that_clients_may_still_have_followed_is_in_doubt() {
+        // 500 ms until the window began, followed for 90 s more; 400 ms all along: of 600 s.
+        let history = told(&[(0, 500.0, 10.0), (1000, 400.0, 10.0)]);
+        let expected = [[0.4, 0.1, 1.0, 0.0], [0.5, 0.1, 0.0, 0.15]];
+        assert_near(&parts(&history, 1600), &expected);
+        // The other way round the smaller one has the 90 s, and the longer one the rest.
+        let history = told(&[(0, 400.0, 10.0), (1000, 500.0, 10.0)]);
+        let expected = [[0.4, 0.1, 0.15, 0.0], [0.5, 0.1, 0.85, 0.15]];
+        assert_near(&parts(&history, 1600), &expected);
+    }
+
+    #[test]
+    fn of_the_budgets_of_a_ramp_clients_may_have_followed_the_larger() {
+        // 2.5 % for 210 s of the window, 5 % for 210 s from 120 s on, 10 % for 360 s: the largest first, and 30 s are left.
+        let history = told(&[(0, 500.0, 2.5), (1120, 500.0, 5.0), (1240, 500.0, 10.0)]);
+        let expected = [
+            [0.5, 0.1, 0.6, 0.0],
+            [0.5, 0.05, 0.35, 0.0],
+            [0.5, 0.025, 0.05, 0.3],
+        ];
+        assert_near(&parts(&history, 1600), &expected);
     }
 }

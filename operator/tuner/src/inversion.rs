@@ -11,14 +11,17 @@ pub(crate) struct Hedged {
     pub(crate) delay: f64,
     /// The budget in hedges per call.
     pub(crate) budget: f64,
-    /// This part of all calls, in `(0, 1]`.
+    /// This part of all calls, in `[0, 1]`.
     pub(crate) part: f64,
+    /// This part of them may have been hedged so too, while clients went over to a smaller delay or came from one, and counts as
+    /// hedged at that.
+    pub(crate) in_doubt: f64,
 }
 
 impl Survival {
     /// The survival of one attempt, when this is that of calls of which parts were hedged; smallest delay first.
     ///
-    /// Up to the smallest delay a call is its first attempt. Above it `S_L(t) = S(t) (1 - sum of p a (1 - S(t-d)))` over
+    /// Up to the bucket that holds the smallest delay a call is its first attempt. Above it `S_L(t) = S(t) (1 - sum of p a (1 - S(t-d)))` over
     /// the parts `p`, solved upwards at the bucket bounds for an `S` that never rises. `a`, the share of the calls past
     /// the delay that were hedged, is at most `min(1, B / S(d))`: so `S` and the delay come out too high, not too low.
     /// `counted` is that share over all parts where clients count it; then each part has as much less than its most.
@@ -29,11 +32,10 @@ impl Survival {
         };
         let weighed = self.weighed(parts, counted);
         let mut solved = Self::clone(self);
-        solved.knots.retain(|&(time, _)| time < limit);
-        let mut last = (limit, self.at_most(limit));
-        solved
-            .knots
-            .extend([(limit, calls * (1.0 - last.1)), (f64::INFINITY, calls)]);
+        solved.knots.retain(|&(time, _)| time <= limit);
+        let before = solved.knots.last().map_or((0.0, 0.0), |&knot| knot);
+        let mut last = (before.0, 1.0 - before.1 / calls);
+        solved.knots.push((f64::INFINITY, calls));
         for &(bound, answered) in self
             .knots
             .iter()
@@ -62,21 +64,26 @@ impl Survival {
     }
 
     /// Each part's delay, and the share of all calls past it that it hedged.
+    ///
+    /// Where two delays are in doubt the smaller one answers calls earlier, and the longer one may let more of them be hedged: at
+    /// least as many are answered as of either when the calls that only the longer one hedges are added at that.
     fn weighed(&self, parts: &[Hedged], counted: Option<f64>) -> Vec<(f64, f64)> {
-        let (mut past, mut most) = (0.0, 0.0);
+        let (mut past, mut most, mut least_hedged) = (0.0, 0.0, 1.0_f64);
+        let mut weighed = Vec::with_capacity(parts.len());
         for part in parts {
-            let past_delay = part.part * self.at_most(part.delay);
-            past += past_delay;
-            most += past_delay * self.most_hedged(part);
+            let hedged = self.most_hedged(part);
+            let weight = part.part * hedged + part.in_doubt * (hedged - least_hedged).max(0.0);
+            let past_delay = self.at_most(part.delay);
+            past += past_delay * part.part;
+            most += past_delay * weight;
+            least_hedged = least_hedged.min(hedged);
+            weighed.push((part.delay, weight));
         }
-        let less = match counted {
-            Some(counted) if most > 0.0 => (counted * past / most).clamp(0.0, 1.0),
-            _ => 1.0,
-        };
-        parts
-            .iter()
-            .map(|part| (part.delay, less * part.part * self.most_hedged(part)))
-            .collect()
+        if let Some(counted) = counted.filter(|_| most > 0.0) {
+            let less = (counted * past / most).clamp(0.0, 1.0);
+            weighed.iter_mut().for_each(|(_, weight)| *weight *= less);
+        }
+        weighed
     }
 
     /// The largest share of the calls past the delay that the budget lets be hedged.
@@ -143,6 +150,7 @@ mod tests {
                 delay: 0.4,
                 budget: 0.34,
                 part: 1.0,
+                in_doubt: 0.0,
             }],
             None,
         ));
@@ -159,14 +167,72 @@ mod tests {
                 delay: 0.3,
                 budget: 1.0,
                 part: 0.25,
+                in_doubt: 0.0,
             },
             Hedged {
                 delay: 0.5,
                 budget: 1.0,
                 part: 0.5,
+                in_doubt: 0.0,
             },
         ];
         assert_is_attempts(&calls.of_attempt(&parts, None));
+    }
+
+    #[test]
+    fn where_two_delays_are_in_doubt_the_one_that_hedges_more_counts() {
+        // S_L(0.4) = 0.68 and S_L(0.5) = 0.6 (1 - 0.5 x 0.08) = 0.576: budgets of 0.34 and 0.432 hedge a half and three quarters. A
+        // fifth of the calls may have been hedged either way: a quarter of these by the second alone.
+        let calls = survival(|t| {
+            attempt(t) * (1.0 - 0.5 * (1.0 - attempt(t - 0.4)) - 0.05 * (1.0 - attempt(t - 0.5)))
+        });
+        let parts = [
+            Hedged {
+                delay: 0.4,
+                budget: 0.34,
+                part: 1.0,
+                in_doubt: 0.0,
+            },
+            Hedged {
+                delay: 0.5,
+                budget: 0.432,
+                part: 0.0,
+                in_doubt: 0.2,
+            },
+        ];
+        assert_is_attempts(&calls.of_attempt(&parts, None));
+    }
+
+    #[test]
+    fn the_bucket_that_holds_the_delay_is_not_read_along_the_line_of_hedged_calls() {
+        // S: 0.5 after 0.1 s, 0.1 after 0.4 s, 0.095 after 0.6 s, 0.05 after 1 s. d = 0.5 s, all hedged:
+        // S_L(0.6) = 0.095 S(0.1) = 0.0475, S_L(1) = 0.05 S(0.5) = 0.05 x 0.0975. The line through S_L would put 0.074 at 0.5 s,
+        // and nothing above that after it.
+        let buckets = [
+            (0.1, 500.0),
+            (0.4, 900.0),
+            (0.6, 952.5),
+            (1.0, 995.125),
+            (f64::INFINITY, 1000.0),
+        ];
+        let histogram = Histogram::from_cumulative(buckets, None, None).unwrap();
+        let calls = Rc::new(Survival::observed(&histogram, 0.0, None));
+        let found = calls.of_attempt(
+            &[Hedged {
+                delay: 0.5,
+                budget: 1.0,
+                part: 1.0,
+                in_doubt: 0.0,
+            }],
+            None,
+        );
+        for (time, expected) in [(0.1, 0.5), (0.4, 0.1), (0.5, 0.0975), (0.6, 0.095), (1.0, 0.05)] {
+            let unanswered = found.at_most(time);
+            assert!(
+                (unanswered - expected).abs() < 1e-9,
+                "S({time}) is {expected}, not {unanswered}"
+            );
+        }
     }
 
     #[test]
@@ -179,6 +245,7 @@ mod tests {
                 delay: 0.05,
                 budget: 1.0,
                 part: 1.0,
+                in_doubt: 0.0,
             }],
             None,
         );
@@ -196,6 +263,7 @@ mod tests {
                 delay: 0.25,
                 budget: 0.1,
                 part: 0.7,
+                in_doubt: 0.0,
             }],
             None,
         );
@@ -219,6 +287,7 @@ mod tests {
             delay,
             budget: 1.0,
             part,
+            in_doubt: 0.0,
         };
         assert_is_attempts(&calls.of_attempt(&[part(1.0, 0.4)], Some(0.25)));
         // More than the budget allows is not believed.
