@@ -280,9 +280,10 @@ fn services() -> [(&'static str, Vec<f64>); 4] {
 }
 
 /// With these buckets each kind of observation leads to a hedge share within a fifth of that which the same buckets give when
-/// everything is seen, or nearer to what was asked.
+/// everything is seen, or between that and what was asked. Where it is neither within a fifth nor better than that is told.
 fn check(layout: &str, bounds: &[f64], each: impl Fn(&Row<'_>)) {
     println!("{layout:14} 1 - q  all seen  calls  counted  attempts  server | naive: calls  attempts");
+    let mut worse = Vec::new();
     for (name, attempts) in services() {
         for quantile in [0.9, 0.95] {
             let asked = 1.0 - quantile;
@@ -294,28 +295,37 @@ fn check(layout: &str, bounds: &[f64], each: impl Fn(&Row<'_>)) {
             println!(
                 "{name:14} {asked:5.2}    {all:.4} {calls:.4}   {counted:.4}    {cut_short:.4}  {server:.4} |       {naive_calls:.4}    {naive_attempts:.4}"
             );
-            let little = 0.03 * asked;
-            for share in known {
-                let (least, most) = (all.min(asked), all.max(asked));
-                assert!(
-                    (0.8 * least - little..=1.2 * most + little).contains(&share),
-                    "{share} past the delay, {all} when all is seen: {layout}, {name}"
-                );
+            for (seen, share) in ["calls", "counted", "attempts", "server"].into_iter().zip(known) {
+                if (0.8 * all..=1.2 * all).contains(&share) {
+                    continue;
+                }
+                println!("    {seen}: {:.2} times all seen", share / all);
+                // Twenty seeds leave a few per cent open.
+                let little = 0.03 * asked;
+                let between = all.min(asked).min(0.8 * all) - little..=all.max(asked).max(1.2 * all) + little;
+                if !between.contains(&share) {
+                    worse.push(format!(
+                        "{name}, 1 - q {asked:.2}, {seen}: {share:.4}, {all:.4} when all is seen"
+                    ));
+                }
             }
             each(&Row {
                 name,
                 asked,
+                all,
                 known,
                 naive_attempts,
             });
         }
     }
+    assert!(worse.is_empty(), "{layout}: {worse:#?}");
 }
 
 /// The shares of one service and percentile.
 struct Row<'a> {
     name: &'a str,
     asked: f64,
+    all: f64,
     known: [f64; 4],
     naive_attempts: f64,
 }
@@ -342,7 +352,7 @@ fn the_hedge_share_stays_with_fine_buckets() {
         .collect();
     check("1.1 x", &bounds, |row| {
         // A tenth is more than a tight service's whole tail: there the buckets themselves say less.
-        let fifth = 0.8 * row.asked..=1.2 * row.asked;
+        let fifth = 0.8 * row.asked.min(row.all)..=1.2 * row.asked;
         assert!(
             row.name == "tight" || row.known.iter().all(|share| fifth.contains(share)),
             "{}: {:?}",
