@@ -6,12 +6,16 @@ use hedgerow_tuner::{Unknown, UnknownReason};
 
 use crate::group::{Group, Point};
 use crate::measure::{LONG_COUNT, Part, SHORT_COUNT};
+use crate::promql;
 
 /// A sample may be this old however often it is scraped.
 const SMALLEST_LIMIT: Duration = Duration::from_secs(60);
 
 /// How old it may be where the scrape interval is not known.
 const UNMEASURED_LIMIT: Duration = Duration::from_secs(120);
+
+/// An increase over fewer scrapes is made up from the two or three that are left when one is late.
+const FEWEST_SCRAPES: u32 = 4;
 
 /// The share of falling samples above which several counters answer one scrape. Restarts fall once; with `n` workers
 /// behind one port about half of `(n - 1) / n` of the samples fall.
@@ -46,6 +50,21 @@ pub(crate) fn scrape_interval(group: &Group) -> Option<Duration> {
 pub(crate) fn is_young(group: &Group) -> bool {
     let counts = (group.number(Part::ScrapesLong), group.number(Part::ScrapesShort));
     matches!(counts, (Some(long), Some(short)) if long < 2.5 * short)
+}
+
+/// What is wrong with a window that holds fewer than four scrapes. A tenth of it is chance: how often a series is scraped is
+/// counted, and one that is young, whose interval is measured too long, shows nothing.
+pub(crate) fn too_few_scrapes(window: Duration, group: &Group) -> Option<String> {
+    let interval = scrape_interval(group).filter(|_| !is_young(group))?;
+    let least = interval.saturating_mul(FEWEST_SCRAPES);
+    let seconds = |time: Duration| promql::duration(Duration::from_secs(time.as_secs_f64().ceil() as u64));
+    (least > window.saturating_add(window / 10)).then(|| {
+        format!(
+            "the window is shorter than four scrapes, which are {} apart: give it {} or more",
+            seconds(interval),
+            seconds(least)
+        )
+    })
 }
 
 /// Whether the series is still scraped: its newest sample is at most two scrapes old.
@@ -155,6 +174,30 @@ mod tests {
             .into_iter()
             .chain(short),
         )
+    }
+
+    #[test]
+    fn a_window_holds_four_scrapes() {
+        let told = |window: u64, samples: f64| {
+            too_few_scrapes(
+                Duration::from_secs(window),
+                &group(samples, Some(samples / 5.0), 0.0),
+            )
+        };
+        // Scraped every 30 s: four scrapes are 2 min.
+        assert_eq!(
+            told(60, 10.0).as_deref(),
+            Some("the window is shorter than four scrapes, which are 30s apart: give it 2m or more")
+        );
+        assert_eq!(told(120, 10.0), None);
+        // One sample of twenty is missing: 15.8 s, of which four are 63 s.
+        assert_eq!((told(60, 20.0), told(60, 19.0)), (None, None));
+        // A series that began a minute ago, and one of which nothing is known.
+        assert_eq!(
+            too_few_scrapes(Duration::from_secs(60), &group(2.0, Some(2.0), 0.0)),
+            None
+        );
+        assert_eq!(too_few_scrapes(Duration::from_secs(60), &Group::default()), None);
     }
 
     fn seconds(group: &Group) -> Option<f64> {

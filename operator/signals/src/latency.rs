@@ -112,13 +112,26 @@ fn window_reading(
             distribution: observed.answered.map_err(told),
             cancelled: observed.cancelled,
             timeouts,
-            caveat: observed.caveat.map(|caveat| {
-                format!(
-                    "{} over {}: {caveat}",
-                    question.ask.family.metric,
-                    promql::duration(window)
-                )
-            }),
+            caveat: caveat(
+                question,
+                window,
+                observed.caveat,
+                freshness::too_few_scrapes(window, group),
+            ),
         },
     }
+}
+
+/// Why the distribution deserves little confidence.
+fn caveat(
+    question: &Question,
+    window: Duration,
+    buckets: Option<String>,
+    scrapes: Option<String>,
+) -> Option<String> {
+    let caveats: Vec<String> = buckets.into_iter().chain(scrapes).collect();
+    (!caveats.is_empty()).then(|| {
+        let (metric, window) = (&question.ask.family.metric, promql::duration(window));
+        format!("{metric} over {window}: {}", caveats.join("; "))
+    })
 }
