@@ -107,17 +107,30 @@ pub(crate) fn delay(rules: &Rules, decision: &Decision) -> String {
         .hedging
         .map(|hedging| words::millis(hedging.delay_ms));
     let asked = decision.recommended_ms.map(words::millis);
+    let between = decision
+        .latency
+        .percentile_ms
+        .map_or_else(String::new, |(least, most)| {
+            let add = rules.delay.add.as_secs_f64() * 1e3;
+            let (least, most) = (words::millis(least + add), words::millis(most + add));
+            format!(" (between {least} and {most} with 95% confidence)")
+        });
     // The budget's limit is told with the budget.
     let limit = decision.limited_by.filter(|&limit| limit != LimitedBy::Source);
     match (applied, asked, limit) {
         (None, None, _) => "off".to_owned(),
-        (None, Some(asked), _) => format!("off; {percentile} asks for {asked}"),
+        (None, Some(asked), _) => format!("off; {percentile} asks for {asked}{between}"),
         (Some(applied), None, _) => format!("{applied}, as it was: what {percentile} asks for is not known"),
         (Some(applied), Some(asked), Some(limit)) => {
-            format!("{applied}; {percentile} asks for {asked}: {}", limited_by(limit))
+            format!(
+                "{applied}; {percentile} asks for {asked}{between}: {}",
+                limited_by(limit)
+            )
         }
-        (Some(applied), Some(asked), None) if applied == asked => format!("{applied}, as {percentile} asks"),
-        (Some(applied), Some(asked), None) => format!("{applied}; {percentile} asks for {asked}"),
+        (Some(applied), Some(asked), None) if applied == asked => {
+            format!("{applied}, as {percentile} asks{between}")
+        }
+        (Some(applied), Some(asked), None) => format!("{applied}; {percentile} asks for {asked}{between}"),
     }
 }
 
@@ -220,11 +233,35 @@ mod tests {
             text_of(&steps, "bounds"),
             "delay.min 1ms, delay.max 1s, deadline 1s"
         );
-        assert!(text_of(&steps, "delay").starts_with("500ms"));
+        // Of 10,000 calls 1.96 sqrt(0.95 x 0.05 / 10,000) = 0.427 %: 94.573 and 95.427 % are at 0.25 + 0.25 x 2457.3 / 2500 and
+        // at 0.5 + 0.5 x 42.7 / 450 s.
+        assert_eq!(
+            text_of(&steps, "delay"),
+            "500ms, as p95 asks (between 496ms and 547ms with 95% confidence)"
+        );
         assert_eq!(text_of(&steps, "budget"), "at most 10% of the calls");
         assert_eq!(text_of(&steps, "signal"), "queue: shard_queue_depth");
         assert_eq!(text_of(&steps, ""), "3, off above 50, back under 35");
         assert!(text_of(&steps, "rule").starts_with("Tuned: "));
+    }
+
+    #[test]
+    fn what_the_percentile_is_between_has_the_network_added_as_the_delay_has() {
+        let mut spec = written_spec();
+        spec["targets"][0]["delay"] = serde_json::json!({ "add": "20ms" });
+        let follow = follow(&spec);
+        let rules = &follow.compiled.targets[0].rules;
+        let readings = read(at(0), 3.0);
+        let readings = Readings {
+            latency: readings.latency,
+            signals: readings.signals.into_iter().map(Some).collect(),
+            ..Readings::default()
+        };
+        let told = delay(rules, &decide_settled(rules, &readings, at(0)));
+        assert_eq!(
+            told,
+            "520ms, as p95 asks (between 516ms and 567ms with 95% confidence)"
+        );
     }
 
     #[test]
