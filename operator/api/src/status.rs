@@ -262,6 +262,10 @@ pub struct ReadingsStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 
+    /// Why the delay deserves little confidence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub low_confidence: Option<String>,
+
     /// Calls in the window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub samples: Option<i64>,

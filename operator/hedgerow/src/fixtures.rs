@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use hedgerow_signals::{ReadingKind, TargetReadings};
 use hedgerow_tuner::{
-    Histogram, Latency, Memory, Signal, SignalValue, Timestamp, Unknown, UnknownReason, WindowReading,
+    Counts, Histogram, Latency, Memory, Signal, SignalValue, Timestamp, Unknown, UnknownReason, WindowCounts,
+    WindowReading,
 };
 use serde_json::{Value, json};
 
@@ -26,6 +27,15 @@ pub(crate) fn written_spec() -> Value {
         }],
         "publish": [{ "configMap": "kb-hedging", "key": "shard-read.json", "targets": [{ "name": "shard-read" }] }],
     })
+}
+
+/// The same, of clients that count their hedges.
+pub(crate) fn counted_spec() -> Value {
+    let mut spec = written_spec();
+    spec["targets"][0]["hedging"] = json!({
+        "calls": { "rateOf": "calls_total" }, "hedges": { "rateOf": "hedges_total" }, "blocked": { "rateOf": "blocked_total" },
+    });
+    spec
 }
 
 pub(crate) fn policy() -> PolicyKey {
@@ -89,6 +99,43 @@ pub(crate) fn read(at: Timestamp, queue: f64) -> TargetReadings {
         }],
         counts: None,
         scrape_interval: Some(Duration::from_secs(5)),
+    }
+}
+
+/// A million calls, all of those past 500 ms hedged, as clients count them where they do: of the 5 % past it 3 in a hundred
+/// take longer than a second, for 3 % of attempts do, and of hedges 5 % are as late.
+pub(crate) fn read_hedged(at: Timestamp, counted: bool) -> TargetReadings {
+    let buckets = [
+        (0.1, 300_000.0),
+        (0.25, 700_000.0),
+        (0.5, 950_000.0),
+        (1.0, 998_500.0),
+        (f64::INFINITY, 1_000_000.0),
+    ];
+    let window = Duration::from_secs(600);
+    let counts = Counts {
+        at,
+        windows: Ok(vec![WindowCounts {
+            window,
+            calls: 1_000_000.0,
+            hedges: 50_000.0,
+            blocked: Some(0.0),
+            wins: None,
+        }]),
+    };
+    TargetReadings {
+        latency: Some(Latency {
+            at,
+            windows: Ok(vec![WindowReading {
+                window,
+                distribution: Histogram::from_cumulative(buckets, None, None),
+                cancelled: None,
+                timeouts: None,
+                caveat: None,
+            }]),
+        }),
+        counts: counted.then_some(counts),
+        ..read(at, 3.0)
     }
 }
 

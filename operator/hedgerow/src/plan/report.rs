@@ -145,18 +145,22 @@ fn target(planned: &Planned, at: usize, decision: &Decision, now: Timestamp) -> 
         budget_percent: hedging.map(|hedging| hedging.percent),
         latency: latency(&decision.latency),
         saturation: decision.signals.iter().map(signal).collect(),
-        effect: Effect {
-            hedge_share: decision.effect.hedge_share,
-            miss_share_unhedged: decision.effect.miss_share_unhedged,
-            unhedged_basis: decision.effect.unhedged_basis.map(Basis::as_str),
-            miss_share_hedged: decision.effect.miss_share_hedged,
-            hedged_basis: decision.effect.hedged_basis.map(Basis::as_str),
-        },
+        effect: effect(&decision.effect),
         documents: documents(planned, at, decision, now),
         low_confidence: decision.low_confidence.clone(),
         diagnoses: decision.diagnoses.iter().map(diagnosis).collect(),
         notes: notes(planned, &target.name),
         chain: chain(&target.query, &target.rules, decision),
+    }
+}
+
+fn effect(effect: &hedgerow_tuner::Effect) -> Effect {
+    Effect {
+        hedge_share: effect.hedge_share,
+        miss_share_unhedged: effect.miss_share_unhedged,
+        unhedged_basis: effect.unhedged_basis.map(Basis::as_str),
+        miss_share_hedged: effect.miss_share_hedged,
+        hedged_basis: effect.hedged_basis.map(Basis::as_str),
     }
 }
 
@@ -238,5 +242,45 @@ fn state(unknown: Option<&Unknown>) -> (&'static str, Option<&'static str>, Opti
     match unknown {
         None => (FRESH, None, None),
         Some(why) => (UNKNOWN, Some(why.reason.as_str()), Some(why.message.clone())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_share_says_how_it_is_known_and_null_is_no_number() {
+        let known = hedgerow_tuner::Effect {
+            hedge_share: Some(0.05),
+            miss_share_unhedged: Some(0.02),
+            unhedged_basis: Some(Basis::Measured),
+            miss_share_hedged: Some(0.001),
+            hedged_basis: Some(Basis::Predicted),
+        };
+        assert_eq!(
+            serde_json::to_value(effect(&known)).unwrap(),
+            json!({
+                "hedgeShare": 0.05, "missShareUnhedged": 0.02, "unhedgedBasis": "Measured", "missShareHedged": 0.001,
+                "hedgedBasis": "Predicted",
+            })
+        );
+        let inferred = hedgerow_tuner::Effect {
+            unhedged_basis: Some(Basis::Inferred),
+            miss_share_hedged: None,
+            hedged_basis: None,
+            ..known
+        };
+        let told = serde_json::to_value(effect(&inferred)).unwrap();
+        assert_eq!(
+            [
+                &told["unhedgedBasis"],
+                &told["missShareHedged"],
+                &told["hedgedBasis"]
+            ],
+            [&json!("Inferred"), &json!(null), &json!(null)]
+        );
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn conditions(facts: &Facts<'_>, targets: &[TargetStatus]) -> Vec<Con
     let mut said = Vec::from([
         signals_available(facts, targets),
         hedging_disabled(facts, targets, &published),
-        low_confidence(facts),
+        low_confidence(targets),
     ]);
     said.extend(effective(targets));
     said.extend(abnormal(&accepted, &published));
@@ -323,28 +323,24 @@ fn waits_for_its_document(decision: &Decision) -> bool {
     decision.orders.hedging.is_none() && would_hedge && decision.orders.reason != Reason::Observing
 }
 
-fn low_confidence(facts: &Facts<'_>) -> Said {
-    let doubted = facts
-        .targets
-        .iter()
-        .filter(|target| target.decision.low_confidence.is_some());
-    let doubted = names(doubted.map(|target| target.name));
-    let (status, reason, message) = if doubted.is_empty() {
+/// Told from the statuses, whose doubts have the numbers of the last write, so that no reading moves it.
+fn low_confidence(targets: &[TargetStatus]) -> Said {
+    let doubts = targets.iter().filter_map(|target| {
+        let doubt = target.readings.as_ref()?.low_confidence.as_ref()?;
+        Some(format!("{} ({doubt})", target.name))
+    });
+    let doubts: Vec<String> = doubts.collect();
+    let (status, reason, message) = if doubts.is_empty() {
         (
             false,
             ConditionReason::EnoughData,
             "Every delay is backed by enough data".to_owned(),
         )
     } else {
-        let doubts = facts.targets.iter().filter_map(|target| {
-            let doubt = target.decision.low_confidence.as_ref()?;
-            Some(format!("{} ({doubt})", target.name))
-        });
-        let said: Vec<String> = doubts.collect();
         (
             true,
             ConditionReason::LittleData,
-            words::concerned(&said, facts.targets.len(), "targets"),
+            words::concerned(&doubts, targets.len(), "targets"),
         )
     };
     Said {

@@ -4,9 +4,7 @@ use hedgerow_api::{
     BudgetStatus, DelayStatus, DiagnosisStatus, EffectStatus, InUseStatus, ReadingState, ReadingsStatus,
     SignalStatus, TargetState, TargetStatus,
 };
-use hedgerow_tuner::{
-    Basis, Decision, Diagnosis, LatencyView, LimitedBy, Rules, SignalView, Timestamp, Unknown,
-};
+use hedgerow_tuner::{Basis, Decision, Diagnosis, LimitedBy, Rules, SignalView, Timestamp, Unknown};
 
 use super::{DecidedTarget, history};
 use crate::{chain, words};
@@ -67,7 +65,7 @@ fn snapshot(target: &DecidedTarget<'_>, notes: Vec<String>) -> TargetStatus {
         }),
         diagnoses: decision.diagnoses.iter().map(diagnosis).collect(),
         signals: decision.signals.iter().map(signal).collect(),
-        readings: Some(readings(&decision.latency)),
+        readings: Some(readings(decision)),
         in_use: Some(InUseStatus {
             notes,
             ..in_use(rules)
@@ -99,6 +97,7 @@ fn settled(status: &TargetStatus) -> TargetStatus {
     let state_alone = |readings: &ReadingsStatus| ReadingsStatus {
         state: readings.state.clone(),
         reason: readings.reason.clone(),
+        low_confidence: readings.low_confidence.as_ref().map(|_| String::new()),
         ..ReadingsStatus::default()
     };
     TargetStatus {
@@ -154,13 +153,15 @@ fn signal(view: &SignalView) -> SignalStatus {
     }
 }
 
-fn readings(view: &LatencyView) -> ReadingsStatus {
+fn readings(decision: &Decision) -> ReadingsStatus {
+    let view = &decision.latency;
     let unknown = view.unknown.as_ref();
     ReadingsStatus {
         time: view.at.map(words::time),
         state: Some(reading_state(unknown).as_str().to_owned()),
         reason: unknown.map(|why| why.reason.as_str().to_owned()),
         message: unknown.map(|why| why.message.clone()),
+        low_confidence: decision.low_confidence.clone(),
         samples: view.samples.and_then(words::whole),
         window: view.window.map(words::duration),
         p50: view.p50_ms.map(words::millis),

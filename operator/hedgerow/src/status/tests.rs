@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::json;
 
 use super::*;
-use crate::fixtures::{at, follow, read, unread, written_spec};
+use crate::fixtures::{at, counted_spec, follow, read, read_hedged, unread, written_spec};
 use crate::index::Follow;
 
 /// One target that is decided again and again, and its policy's status.
@@ -353,6 +353,83 @@ fn few_samples_are_told_as_little_confidence() {
     told.after(0, |now| read(now, 3.0));
     assert_eq!(told.says("LowConfidence"), ("True", "LittleData"));
     assert!(told.condition("LowConfidence").message.contains("minSamples 100"));
+}
+
+#[test]
+fn other_numbers_of_the_same_doubt_change_no_status() {
+    let mut told = Told::tuned();
+    let mut after = |seconds: i64, doubt: Option<&str>| {
+        told.after(seconds, |now| {
+            let mut readings = read(now, 3.0);
+            let windows = &mut readings.latency.as_mut().unwrap().windows;
+            windows.as_mut().unwrap()[0].caveat = doubt.map(str::to_owned);
+            readings
+        })
+    };
+    let common =
+        |series: u32| format!("3 of 5 bucket bounds are in all {series} series; only those are used");
+    let first = after(600, Some(&common(8)));
+    assert_eq!(after(610, Some(&common(9))), first);
+    let doubted = first.conditions.iter().find(|told| told.type_ == "LowConfidence");
+    assert!(
+        doubted.unwrap().message.contains("in all 8 series"),
+        "{doubted:?}"
+    );
+    // That there is no doubt any more is news.
+    let sure = after(620, None);
+    let sure = sure.conditions.iter().find(|told| told.type_ == "LowConfidence");
+    assert_eq!(sure.unwrap().status, "False");
+}
+
+#[test]
+fn no_number_that_was_read_moves_a_status() {
+    // Every reading, and what is counted and doubted of it, a fifth more and a fifth less.
+    let mut written = written_spec();
+    written["targets"][0]["latency"]["minSamples"] = json!(100);
+    let mut told = Told::new();
+    told.follow = follow(&written);
+    let noisy = |factor: f64| {
+        move |now| {
+            let mut readings = read(now, 3.0 * factor);
+            let window = &mut readings.latency.as_mut().unwrap().windows.as_mut().unwrap()[0];
+            let buckets = window.distribution.as_ref().unwrap().buckets().to_vec();
+            let buckets = buckets.into_iter().map(|(bound, calls)| (bound, calls * factor));
+            window.distribution = hedgerow_tuner::Histogram::from_cumulative(buckets, None, None);
+            window.caveat = Some(format!("{factor} of its series"));
+            readings
+        }
+    };
+    for second in 0..60 {
+        told.after(10 * second, noisy(1.0));
+    }
+    let calm = told.status.clone();
+    for (second, factor) in [(600, 0.8), (610, 1.2), (620, 1.0)] {
+        assert_eq!(told.after(second, noisy(factor)), calm);
+    }
+}
+
+/// The bases of the unhedged and the hedged share, as status tells them now.
+fn bases(told: &mut Told, seconds: i64) -> (Option<String>, Option<String>) {
+    // As after a restart without a status: what is there is carried over.
+    told.status = HedgePolicyStatus::default();
+    told.tell(seconds);
+    let effect = told.target().effect.clone().unwrap();
+    (effect.unhedged_basis, effect.hedged_basis)
+}
+
+#[test]
+fn how_a_share_is_known_is_told() {
+    let said = |basis: &str| Some(basis.to_owned());
+    let mut told = Told::new();
+    told.follow = follow(&counted_spec());
+    told.after(0, |now| read(now, 3.0));
+    assert_eq!(bases(&mut told, 0), (said("Measured"), said("Predicted")));
+    for second in 1..720 {
+        told.after(10 * second, |now| read_hedged(now, false));
+    }
+    assert_eq!(bases(&mut told, 7190), (None, said("Measured")));
+    told.after(7200, |now| read_hedged(now, true));
+    assert_eq!(bases(&mut told, 7200), (said("Inferred"), said("Measured")));
 }
 
 #[test]
