@@ -7,8 +7,10 @@ mod envoy_route;
 mod error;
 mod grpc_service_config;
 mod hdfs;
+mod hedge;
 mod kitex;
 mod loki;
+mod manual;
 mod properties;
 mod tempo;
 
