@@ -247,7 +247,11 @@ fn refuse_fractions(tree: &Tree, at: &str) -> Result<(), RenderError> {
 
 /// Envoy reads each field by its name in the proto file, `retry_policy`, and by that in JSON, `retryPolicy`.
 fn same_field(a: &str, b: &str) -> bool {
-    a == b || camel_case(a) == camel_case(b)
+    // Of two spellings the longer one has underscores; the first letters differ most often, and tell at once.
+    a == b
+        || (a.len() != b.len()
+            && a.as_bytes().first() == b.as_bytes().first()
+            && camel_case(a) == camel_case(b))
 }
 
 fn camel_case(name: &str) -> String {

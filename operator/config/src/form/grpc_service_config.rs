@@ -8,6 +8,8 @@
 //! [A6](https://github.com/grpc/proposal/blob/master/A6-client-retries.md), and
 //! [`service_config.proto`](https://github.com/grpc/grpc-proto/blob/master/grpc/service_config/service_config.proto).
 
+use std::collections::HashSet;
+
 use super::base::{self, Node, exactly};
 use super::hedge::{Hedge, proto_duration};
 use super::tree::Tree;
@@ -68,19 +70,19 @@ pub(super) fn render(parts: &[Part<GrpcMethod>], base: Option<&str>) -> Result<S
         if parts[..at].iter().any(|earlier| earlier.place.name() == name) {
             continue; // Both are off, and have one entry.
         }
-        let own = source.filter(|entry| entry.names == [name]);
+        let named = source.filter(|entry| entry.names.contains(&name));
         // An off method under a service that hedges needs an entry of its own to stay off.
         let covered = parts
             .iter()
             .zip(&hedges)
             .any(|(other, hedge)| hedge.is_some() && other.place.name() == (name.0, ""));
-        if hedge.is_none() && base.is_some() && (own.is_some() || !covered) {
+        if hedge.is_none() && base.is_some() && (named.is_some() || !covered) {
             continue;
         }
-        let entry = match own {
-            Some(entry) => written.get_mut(entry.index),
-            None => {
-                if let Some(entry) = source.filter(|entry| entry.names.contains(&name)) {
+        let entry = match named {
+            Some(entry) if entry.names.len() == 1 => written.get_mut(entry.index),
+            _ => {
+                if let Some(entry) = named {
                     take_name(written.get_mut(entry.index), name);
                 }
                 written.push(new_entry(source.map(|entry| entry.tree), part, base.is_none()));
@@ -93,9 +95,10 @@ pub(super) fn render(parts: &[Part<GrpcMethod>], base: Option<&str>) -> Result<S
     }
     let mut at = 0;
     written.retain(|entry| {
-        let had_names = entries.get(at).is_none_or(|entry| !entry.names.is_empty());
+        let named_before = entries.get(at).is_some_and(|entry| !entry.names.is_empty());
         at += 1;
-        !had_names || !matches!(entry, Tree::Map(map) if map.get("name") == Some(&Tree::List(Vec::new())))
+        let nameless = matches!(entry, Tree::Map(map) if map.get("name") == Some(&Tree::List(Vec::new())));
+        !(named_before && nameless)
     });
     base::written(config.to_json())
 }
@@ -115,7 +118,8 @@ struct Entry<'a> {
 }
 
 fn entries(config: &Tree) -> Result<Vec<Entry<'_>>, RenderError> {
-    let mut entries: Vec<Entry<'_>> = Vec::new();
+    let mut entries = Vec::new();
+    let mut seen = HashSet::new();
     for (index, node) in Node::root(config, exactly)
         .list("methodConfig")?
         .into_iter()
@@ -125,7 +129,7 @@ fn entries(config: &Tree) -> Result<Vec<Entry<'_>>, RenderError> {
         for node in node.list("name")? {
             let part = |key| node.field(key)?.map_or(Ok(""), |part| part.text());
             let name = (part("service")?, part("method")?);
-            if names.contains(&name) || entries.iter().any(|entry| entry.names.contains(&name)) {
+            if !seen.insert(name) {
                 return Err(node.bad(format!("names {}/{} a second time: name it once", name.0, name.1)));
             }
             names.push(name);

@@ -287,3 +287,16 @@ fn a_delay_that_is_not_under_the_timeout_of_a_route_is_refused() {
         "0 is without end"
     );
 }
+
+#[test]
+fn a_document_larger_than_a_config_map_holds_is_refused() {
+    let routes = "{ match: { prefix: /p }, route: { cluster: search } }, ".repeat(2700);
+    let base = host(&format!("routes: [{routes}]"));
+    assert_eq!(search(off()).render(Some(&base)).unwrap(), base);
+    let (at, problem) = refused_base(&search(on(512.0, 10.0)), &base);
+    assert_eq!(at, "base");
+    assert!(
+        problem.contains("bytes with hedging, and a ConfigMap holds 1048576"),
+        "{problem}"
+    );
+}

@@ -254,3 +254,15 @@ fn what_grpc_cannot_be_told_is_refused() {
         "1.500s"
     );
 }
+
+#[test]
+fn an_entry_of_many_names_gives_up_one() {
+    let names: Vec<_> = (0..8000)
+        .map(|n| json!({ "service": "s", "method": n.to_string() }))
+        .collect();
+    let base = json!({ "methodConfig": [{ "name": names }] }).to_string();
+    let one = form(vec![part("one", on(20.0, 10.0), method("s", "7999"))]);
+    let document = crate::json(&one.render(Some(&base)).unwrap());
+    assert_eq!(entries(&document)[0]["name"].as_array().unwrap().len(), 7999);
+    assert_eq!(entries(&document)[1]["hedgingPolicy"]["hedgingDelay"], "0.020s");
+}
