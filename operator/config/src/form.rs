@@ -12,6 +12,7 @@ mod hedge;
 mod kitex;
 mod loki;
 mod properties;
+mod proto_duration;
 mod tempo;
 mod time_span;
 mod tree;

@@ -10,7 +10,8 @@
 //! hedges only where `retry_on` is set.
 
 use super::base::{self, Node};
-use super::hedge::{Hedge, proto_duration};
+use super::hedge::Hedge;
+use super::proto_duration;
 use super::tree::Tree;
 use super::{Part, RenderError};
 
@@ -182,7 +183,7 @@ fn read_route(
         }
     }
     let timeout_ms = match action.field("timeout")? {
-        Some(timeout) => parse_duration(timeout.text()?)
+        Some(timeout) => proto_duration::parse(timeout.text()?)
             .ok_or_else(|| timeout.bad("is no duration: write it as seconds, such as 1.5s"))?,
         None => DEFAULT_TIMEOUT_MS,
     };
@@ -201,7 +202,7 @@ fn hedged(mut policy: Tree, hedge: &Hedge) -> Tree {
         *retry_on = RETRY_ON.into();
     }
     *policy.entry("num_retries", same_field) = hedge.hedges.into();
-    *policy.entry("per_try_timeout", same_field) = proto_duration(hedge.delay_ms.into()).into();
+    *policy.entry("per_try_timeout", same_field) = proto_duration::write(hedge.delay_ms.into()).into();
     let predicates = policy.entry("retry_host_predicate", same_field);
     let name = Tree::from(PREVIOUS_HOSTS);
     let known = |known: &Tree| matches!(known, Tree::Map(known) if known.get("name") == Some(&name));
@@ -261,16 +262,4 @@ fn camel_case(name: &str) -> String {
         let (initial, rest) = word.split_at(word.chars().next().map_or(0, char::len_utf8));
         name + &initial.to_uppercase() + rest
     })
-}
-
-/// A duration in the JSON of protocol buffers, in milliseconds, cut off as Envoy does.
-fn parse_duration(text: &str) -> Option<u64> {
-    let number = text.strip_suffix('s')?;
-    let (secs, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    if secs.is_empty() || secs.len() > 12 || fraction.len() > 9 || !digits(secs) || !digits(fraction) {
-        return None;
-    }
-    let millis: u64 = format!("{fraction:0<3}")[..3].parse().ok()?;
-    Some(secs.parse::<u64>().ok()? * 1000 + millis)
 }

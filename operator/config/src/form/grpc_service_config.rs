@@ -11,7 +11,8 @@
 use std::collections::HashSet;
 
 use super::base::{self, Node, exactly};
-use super::hedge::{Hedge, proto_duration};
+use super::hedge::Hedge;
+use super::proto_duration;
 use super::tree::Tree;
 use super::{Part, RenderError};
 
@@ -177,7 +178,7 @@ fn new_entry(source: Option<&Tree>, part: &Part<GrpcMethod>, with_timeout: bool)
     if let Some(deadline_ms) = part.limits.deadline_ms()
         && with_timeout
     {
-        *entry.entry("timeout", exactly) = proto_duration(deadline_ms).into();
+        *entry.entry("timeout", exactly) = proto_duration::write(deadline_ms).into();
     }
     entry
 }
@@ -202,7 +203,10 @@ fn take_name(entry: Option<&mut Tree>, (service, method): Name<'_>) {
 fn policy(hedge: &Hedge) -> Tree {
     Tree::map([
         ("maxAttempts", (hedge.hedges + 1).into()),
-        ("hedgingDelay", proto_duration(hedge.delay_ms.into()).into()),
+        (
+            "hedgingDelay",
+            proto_duration::write(hedge.delay_ms.into()).into(),
+        ),
         ("nonFatalStatusCodes", Tree::List(Vec::new())),
     ])
 }
