@@ -1,5 +1,6 @@
 //! Documents for systems that have a form of their own, and no clause that lets orders expire.
 
+mod base;
 mod cassandra;
 mod data_stax;
 mod dotnet_hedging;
@@ -12,7 +13,10 @@ mod kitex;
 mod loki;
 mod manual;
 mod properties;
+mod proto_duration;
 mod tempo;
+mod time_span;
+mod tree;
 
 use hedgerow_tuner::Orders;
 
