@@ -11,6 +11,7 @@ mod hdfs;
 mod hedge;
 mod kitex;
 mod loki;
+mod manual;
 mod properties;
 mod proto_duration;
 mod tempo;
