@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use super::manual::told;
+use super::manual::told_places;
 use super::{Part, RenderError};
 
 /// The longest name of a keyspace, and before Cassandra 5 of a table.
@@ -33,7 +33,7 @@ pub struct CassandraTable {
 
 pub(super) fn render(parts: &[Part<CassandraTable>]) -> Result<String, RenderError> {
     let mut statements = NOTE.to_owned();
-    for (CassandraTable { keyspace, table }, hedge) in told(parts, check)? {
+    for (CassandraTable { keyspace, table }, hedge) in told_places(parts, check)? {
         let retry = hedge.map_or_else(|| "NEVER".to_owned(), |hedge| format!("{}ms", hedge.delay_ms));
         // Writing to a string cannot fail.
         let _ = writeln!(

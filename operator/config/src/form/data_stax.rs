@@ -7,7 +7,7 @@
 use std::fmt::Write;
 
 use super::hedge::Hedge;
-use super::manual::told;
+use super::manual::told_places;
 use super::{Part, RenderError};
 
 /// The name of the default profile within the driver, which the config may not use.
@@ -35,7 +35,7 @@ pub struct DataStaxProfile {
 pub(super) fn render(parts: &[Part<DataStaxProfile>]) -> Result<String, RenderError> {
     let mut default = String::new();
     let mut profiles = String::new();
-    for (place, hedge) in told(parts, check)? {
+    for (place, hedge) in told_places(parts, check)? {
         match &place.profile {
             None => default = policy(hedge, "  "),
             Some(profile) => {

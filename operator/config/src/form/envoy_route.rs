@@ -11,6 +11,7 @@
 
 use super::base::{self, Node};
 use super::hedge::Hedge;
+use super::manual::told;
 use super::proto_duration;
 use super::tree::Tree;
 use super::{Part, RenderError};
@@ -35,7 +36,8 @@ const DEFAULT_TIMEOUT_MS: u64 = 15_000;
 ///
 /// On, each route has a `hedge_policy`, and in its `retry_policy` (its own, or a copy of the virtual host's, since Envoy does
 /// not merge them) the delay as `per_try_timeout`, in seconds to the millisecond, and `num_retries`, hedges and retries
-/// together, as many as the target may hedge: 1 to 4. `retry_on` and host predicates of the base stay. Off is the base.
+/// together, as many as the target may hedge: 1 to 4. `retry_on` and host predicates of the base stay. Off is the base, and so
+/// is a budget that ramps up: it stands in the cluster, which is not in this file.
 ///
 /// The base is the file that Envoy would read, with `resources`. Refused are routes that already hedge (off would hedge), that
 /// forbid retries, or that lead to several clusters by weight (hedging one would hedge all). Numbers with a fraction have to
@@ -59,7 +61,7 @@ pub(super) fn render(parts: &[Part<EnvoyCluster>], base: Option<&str>) -> Result
         .iter()
         .map(|part| routes(&config, &part.place.cluster))
         .collect::<Result<Vec<_>, _>>()?;
-    let hedges = Hedge::of_all(parts, |a, b| a == b)?;
+    let hedges = told(parts, |a, b| a == b)?;
     let mut changes = Vec::new();
     for ((part, hedge), routes) in parts.iter().zip(hedges).zip(found) {
         let Some(hedge) = hedge else { continue };

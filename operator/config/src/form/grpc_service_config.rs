@@ -1,7 +1,8 @@
 //! The service config of gRPC.
 //!
 //! What surprises: `retryThrottling` is no load budget. It drains on failures only, and a slow server that fails nothing is
-//! hedged without a limit; the budget of a target is not told to gRPC at all. And entries do not inherit: the one with the
+//! hedged without a limit; the budget of a target cannot be told to gRPC at all, so that it is off while the budget ramps up.
+//! And entries do not inherit: the one with the
 //! most specific name holds alone, so a new entry repeats what held before it.
 //!
 //! Sources: gRFC [A2](https://github.com/grpc/proposal/blob/master/A2-service-configs-in-dns.md) and
@@ -12,6 +13,7 @@ use std::collections::HashSet;
 
 use super::base::{self, Node, exactly};
 use super::hedge::Hedge;
+use super::manual::told;
 use super::proto_duration;
 use super::tree::Tree;
 use super::{Part, RenderError};
@@ -46,7 +48,7 @@ pub(super) fn render(parts: &[Part<GrpcMethod>], base: Option<&str>) -> Result<S
         .iter()
         .map(|part| source(&entries, part.place.name()))
         .collect::<Result<Vec<_>, _>>()?;
-    let hedges = Hedge::of_all(parts, |a, b| a.name() == b.name())?;
+    let hedges = told(parts, |a, b| a.name() == b.name())?;
     for (part, hedge) in parts.iter().zip(&hedges) {
         if hedge.is_some() && part.place.service.is_empty() {
             return Err(part.cannot("names no service, which would be every call of the client: name one"));

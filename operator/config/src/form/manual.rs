@@ -1,4 +1,4 @@
-//! What a person carries on, to a system that has no budget for hedges.
+//! What systems that have no budget for hedges are told.
 //!
 //! Off stays what is told while the budget ramps up: where nothing can be given a quarter of a budget, hedging comes when it
 //! may have the whole one. It also spares people the steps.
@@ -8,11 +8,22 @@ use hedgerow_tuner::Reason;
 use super::hedge::Hedge;
 use super::{Part, RenderError};
 
-/// What each place is told; `None` is off.
+/// What each part is told; `None` is off.
+pub(super) fn told<P>(
+    parts: &[Part<P>],
+    same_place: impl Fn(&P, &P) -> bool,
+) -> Result<Vec<Option<Hedge>>, RenderError> {
+    let hedges = Hedge::of_all(parts, same_place)?.into_iter().zip(parts);
+    Ok(hedges
+        .map(|(hedge, part)| hedge.filter(|_| has_whole_budget(part)))
+        .collect())
+}
+
+/// What each place is told, once.
 ///
 /// A target that hedges in a place that `check` refuses is refused. One that is off there is left out: nothing hedges in a
 /// place that cannot be, and off must not be held up.
-pub(super) fn told<P: PartialEq>(
+pub(super) fn told_places<P: PartialEq>(
     parts: &[Part<P>],
     check: impl Fn(&Part<P>) -> Result<(), RenderError>,
 ) -> Result<Vec<(&P, Option<Hedge>)>, RenderError> {

@@ -52,7 +52,6 @@ fn previous_hosts() -> Value {
 fn the_documents_read_as_the_golden_files() {
     for (name, orders, delay) in [
         ("on", on(512.0, 10.0), "0.512s"),
-        ("ramping", on(512.0, 2.5), "0.512s"),
         ("changed", on(600.25, 10.0), "0.601s"),
     ] {
         let document = yaml(&golden(
@@ -82,6 +81,11 @@ fn the_documents_read_as_the_golden_files() {
         }
         assert_eq!(document, wanted);
     }
+}
+
+#[test]
+fn a_budget_that_ramps_up_and_cannot_be_told_is_off() {
+    assert_eq!(search(on(512.0, 2.5)).render(Some(BASE)).unwrap(), BASE);
 }
 
 #[test]

@@ -66,7 +66,6 @@ fn the_documents_read_as_the_golden_files() {
         );
     };
     read_hedges("on", on(512.0, 10.0), "0.512s");
-    read_hedges("ramping", on(512.0, 2.5), "0.512s");
     read_hedges("changed", on(600.25, 10.0), "0.601s");
     golden(
         "grpc-service-config/without-base-on.json",
@@ -74,6 +73,11 @@ fn the_documents_read_as_the_golden_files() {
         None,
     );
     golden("grpc-service-config/without-base-off.json", &read(off()), None);
+}
+
+#[test]
+fn a_budget_that_ramps_up_and_cannot_be_told_is_off() {
+    assert_eq!(read(on(512.0, 2.5)).render(Some(BASE)).unwrap(), BASE);
 }
 
 #[test]
