@@ -58,16 +58,38 @@
 
 #[cfg(feature = "kube")]
 mod api;
+mod attempt;
 mod bucket;
 mod call;
 mod directory;
 mod document;
+mod error;
 mod hedger;
+#[cfg(feature = "tower")]
+mod logical;
 mod metrics;
+mod race;
+#[cfg(feature = "tower")]
+mod request;
+#[cfg(feature = "tower")]
+mod retry;
+#[cfg(feature = "tower")]
 mod service;
+#[cfg(feature = "tower")]
+mod shed;
 
-pub use call::{Attempt, CallError};
-pub use hedger::{Feed, Hedger, HedgerBuilder};
+pub use attempt::{Attempt, Completion, Kind};
+pub use call::Call;
+pub use error::{Blocked, CallError, DeadlineExceeded, Invalid, Problem, Returned};
+pub use hedger::{Feed, Hedger, HedgerBuilder, OnFailure};
 pub use hedgerow_config::{DocumentError, NativeDocument};
 pub use metrics::Metrics;
-pub use service::{HedgeLayer, HedgedService};
+
+#[cfg(feature = "tower")]
+pub use {
+    logical::{CallLayer, CallService},
+    request::{ATTEMPT_HEADER, Hedgeable},
+    retry::RetryPolicy,
+    service::{AnyAnswer, Check, HedgeLayer, HedgedService},
+    shed::{ShedFuture, ShedHedges, ShedHedgesLayer, TurnAway, Unavailable},
+};
