@@ -176,7 +176,6 @@ impl InFlight {
             kind = attempt.kind.label(),
             outcome = tracing::field::Empty,
         );
-        span.in_scope(|| tracing::trace!("fired"));
         Self {
             attempt,
             began: now,
