@@ -1,15 +1,17 @@
 //! The race of a call's attempts.
 
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use tokio::time::{Instant, sleep_until};
+use hedgerow_config::Terms;
+use tokio::time::{Instant, Sleep, sleep_until};
 use tracing::Instrument;
 
 use crate::attempt::InFlight;
+use crate::document::Permit;
 use crate::hedger::OnFailure;
 use crate::{Attempt, Blocked, Call, CallError, Hedger, Invalid, Kind, Problem, Returned};
 
@@ -88,7 +90,7 @@ impl Call {
     {
         self.take_primary().map_err(CallError::Refused)?;
         let mut race = Race::new(self, replicas);
-        let send = |number, kind, permit| {
+        let mut send = |number, kind, permit| {
             let in_flight = InFlight::new(
                 Attempt::new(self.clone(), self.next_id(), number, kind),
                 permit,
@@ -96,10 +98,9 @@ impl Call {
             );
             run(attempt(in_flight.attempt.clone()), in_flight)
         };
-        let mut send = send;
         self.metrics().attempts.inc();
         let mut primary = pin!(send(0, Kind::Primary, None));
-        // Made with the first hedge: most calls need none, and none shall cost them nothing.
+        // Made with the first hedge: most calls need none, and it shall cost those nothing.
         let mut others = None::<FuturesUnordered<_>>;
         let mut primary_returned = false;
         let mut timer = pin!(race.alarm().map(sleep_until));
@@ -145,7 +146,7 @@ impl Call {
             };
             race.lost(in_flight, problem);
             let is_last = primary_returned && others.as_ref().is_none_or(FuturesUnordered::is_empty);
-            if is_last && race.retry().is_ok() {
+            if is_last && race.replaces() {
                 self.metrics().attempts.inc();
                 others
                     .get_or_insert_default()
@@ -182,12 +183,14 @@ impl<'a, E> Race<'a, E> {
             chances,
             returned: Vec::new(),
         };
-        race.schedule(Instant::now());
+        race.schedule();
         race
     }
 
-    fn schedule(&mut self, from: Instant) {
-        let delay = |terms: &hedgerow_config::Terms| later(from, terms.delay);
+    /// The next hedge is due a delay from now, not from when the last one was due: after a stall of the process there
+    /// shall be no volley of those that were missed.
+    fn schedule(&mut self) {
+        let delay = |terms: &Terms| later(Instant::now(), terms.delay);
         self.next_chance = (self.chances > 0 && self.call.attempts_left() > 0)
             .then(|| self.call.terms().map(delay))
             .flatten();
@@ -208,24 +211,22 @@ impl<'a, E> Race<'a, E> {
     }
 
     /// Uses up the hedge that is due, sent or not: one that may not be sent is skipped, never queued.
-    fn chance(&mut self) -> Result<crate::document::Permit, Blocked> {
-        let due = self.next_chance.unwrap_or_else(Instant::now);
-        self.chances -= 1;
+    fn chance(&mut self) -> Result<Permit, Blocked> {
+        self.chances = self.chances.saturating_sub(1);
         let permit = if self.sent < self.replicas {
             self.call.pay_for_hedge()
         } else {
             Err(Blocked::Replicas)
         };
-        self.schedule(due);
+        self.schedule();
         permit
     }
 
-    /// Pays for an attempt in the place of one that gave no valid answer, where that is wanted.
-    fn retry(&self) -> Result<(), Blocked> {
-        match self.call.on_failure() {
-            OnFailure::Retry if self.sent < self.replicas => self.call.pay_for_retry(Duration::ZERO),
-            OnFailure::Retry | OnFailure::End => Err(Blocked::Replicas),
-        }
+    /// Whether an attempt is sent in the place of the last one, which gave no valid answer. Then it is paid for.
+    fn replaces(&self) -> bool {
+        self.call.on_failure() == OnFailure::Retry
+            && self.sent < self.replicas
+            && self.call.pay_for_retry(Duration::ZERO).is_ok()
     }
 
     fn next_number(&mut self) -> usize {
@@ -259,7 +260,7 @@ async fn next<A: Future>(others: &mut Option<FuturesUnordered<A>>) -> Option<A::
 }
 
 /// Waits for the timer; without one for ever.
-async fn ring(timer: std::pin::Pin<&mut Option<tokio::time::Sleep>>) {
+async fn ring(timer: Pin<&mut Option<Sleep>>) {
     match timer.as_pin_mut() {
         Some(timer) => timer.await,
         None => std::future::pending().await,

@@ -257,6 +257,23 @@ async fn no_more_attempts_than_the_document_says_are_sent() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn after_a_stall_of_the_process_hedges_keep_their_distance() {
+    let (hedger, _feed, _) = hedger(&each_100_ms(4));
+    earn(&hedger, 10).await;
+    let (began, sent) = (Instant::now(), RefCell::new(Vec::new()));
+    let call = hedger.call(4, |attempt| {
+        sent.borrow_mut().push(began.elapsed());
+        answers(attempt, 700)
+    });
+    let stalled = async {
+        sleep(10 * MS).await;
+        tokio::time::advance(340 * MS).await;
+    };
+    assert_eq!(tokio::join!(call, stalled).0, Ok(0));
+    assert_eq!(sent.into_inner(), [0 * MS, 350 * MS, 450 * MS, 550 * MS]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_primary_that_fails_before_the_delay_fails_the_call_at_once() {
     let (hedger, _feed, scraped) = hedger(&generous());
     earn(&hedger, 10).await;
