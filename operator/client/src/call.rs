@@ -41,7 +41,8 @@ struct State {
 }
 
 impl Call {
-    pub(crate) fn begin(hedger: &Hedger) -> Self {
+    /// Begins a call that `began` now.
+    pub(crate) fn begin(hedger: &Hedger, began: Instant) -> Self {
         let followed = Arc::clone(&hedger.followed);
         followed.metrics.calls.inc();
         let document = followed.current(now());
@@ -50,11 +51,11 @@ impl Call {
         let allowed = [hedger.deadline, told].into_iter().flatten().min();
         let terms = document.and_then(|document| document.hedging);
         if terms.is_some() {
-            followed.earn();
+            followed.earn(began);
         }
         Self(Arc::new(State {
             on_failure: hedger.on_failure,
-            deadline: allowed.and_then(|allowed| Instant::now().checked_add(allowed)),
+            deadline: allowed.and_then(|allowed| began.checked_add(allowed)),
             terms,
             max_attempts: document.map_or(1, |document| document.max_attempts.into()),
             paid: AtomicU32::new(1),
@@ -221,7 +222,7 @@ impl Hedger {
         body: impl AsyncFnOnce(Call) -> Result<T, E>,
     ) -> Result<T, E> {
         let began = Instant::now();
-        let call = Call::begin(self);
+        let call = Call::begin(self, began);
         let answer = call.within(body(call.clone())).await;
         call.metrics().called(began.elapsed());
         answer

@@ -139,8 +139,8 @@ impl Followed {
     }
 
     /// Counts one call into the budget.
-    pub(crate) fn earn(&self) {
-        self.bucket().call(Instant::now());
+    pub(crate) fn earn(&self, now: Instant) {
+        self.bucket().call(now);
     }
 
     /// Takes the token that one extra attempt costs. The document of now says whether there is a budget, and which: it
@@ -273,8 +273,8 @@ mod tests {
     fn no_hedge_is_paid_once_the_document_has_expired_though_nobody_looked_before() {
         let followed = followed();
         followed.take_in(&issued(ISSUED), ISSUED).unwrap();
-        followed.earn();
-        followed.earn();
+        followed.earn(Instant::now());
+        followed.earn(Instant::now());
         assert!(followed.spend_with_permit(ISSUED).is_ok());
         assert_eq!(
             followed.spend_with_permit(ISSUED.plus(HOUR)).unwrap_err(),
@@ -286,7 +286,7 @@ mod tests {
     fn a_renewal_keeps_what_was_earned_and_what_holds() {
         let followed = followed();
         followed.take_in(&issued(ISSUED), ISSUED).unwrap();
-        followed.earn();
+        followed.earn(Instant::now());
         let renewed = ISSUED.plus(HOUR / 2);
         followed.take_in(&issued(renewed), renewed).unwrap();
         assert!(followed.spend_with_permit(ISSUED.plus(HOUR)).is_ok());
@@ -297,13 +297,13 @@ mod tests {
         let followed = followed();
         followed.take_in(&issued(ISSUED), ISSUED).unwrap();
         for _ in 0..100 {
-            followed.earn();
+            followed.earn(Instant::now());
         }
         let permits: Vec<_> = (0..100)
             .map_while(|_| followed.spend_with_permit(ISSUED).ok())
             .collect();
         assert_eq!(permits.len(), 100);
-        followed.earn();
+        followed.earn(Instant::now());
         assert_eq!(
             followed.spend_with_permit(ISSUED).unwrap_err(),
             Blocked::Concurrency

@@ -76,7 +76,7 @@ where
 
     fn call(&mut self, mut request: Request) -> Self::Future {
         let began = Instant::now();
-        let call = Call::begin(&self.hedger);
+        let call = Call::begin(&self.hedger, began);
         request.set_call(&call);
         let answer = self.inner.call(request);
         async move {

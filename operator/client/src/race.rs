@@ -51,8 +51,8 @@ impl Hedger {
         A: Future<Output = Result<T, E>>,
     {
         let began = Instant::now();
-        let call = Call::begin(self);
-        let answer = call.hedge_checked(replicas, attempt, check).await;
+        let call = Call::begin(self, began);
+        let answer = call.race(began, replicas, attempt, check).await;
         call.metrics().called(began.elapsed());
         answer
     }
@@ -82,6 +82,20 @@ impl Call {
     pub async fn hedge_checked<T, E, A>(
         &self,
         replicas: usize,
+        attempt: impl FnMut(Attempt) -> A,
+        check: impl Fn(&T) -> Result<(), Invalid>,
+    ) -> Result<T, CallError<E>>
+    where
+        A: Future<Output = Result<T, E>>,
+    {
+        self.race(Instant::now(), replicas, attempt, check).await
+    }
+
+    /// The same, with the primary sent `now`: each look at the clock costs something.
+    pub(crate) async fn race<T, E, A>(
+        &self,
+        now: Instant,
+        replicas: usize,
         mut attempt: impl FnMut(Attempt) -> A,
         check: impl Fn(&T) -> Result<(), Invalid>,
     ) -> Result<T, CallError<E>>
@@ -89,17 +103,13 @@ impl Call {
         A: Future<Output = Result<T, E>>,
     {
         self.take_primary().map_err(CallError::Refused)?;
-        let mut race = Race::new(self, replicas);
-        let mut send = |number, kind, permit| {
-            let in_flight = InFlight::new(
-                Attempt::new(self.clone(), self.next_id(), number, kind),
-                permit,
-                Instant::now(),
-            );
-            run(attempt(in_flight.attempt.clone()), in_flight)
+        let mut race = Race::new(self, replicas, now);
+        let mut send = |number, kind, permit, now| {
+            let sent = Attempt::new(self.clone(), self.next_id(), number, kind);
+            run(attempt(sent.clone()), InFlight::new(sent, permit, now))
         };
         self.metrics().attempts.inc();
-        let mut primary = pin!(send(0, Kind::Primary, None));
+        let mut primary = pin!(send(0, Kind::Primary, None, now));
         // Made with the first hedge: most calls need none, and it shall cost those nothing.
         let mut others = None::<FuturesUnordered<_>>;
         let mut primary_returned = false;
@@ -119,7 +129,7 @@ impl Call {
                     }
                     match race.chance() {
                         Ok(permit) => {
-                            let hedge = send(race.next_number(), Kind::Hedge, Some(permit));
+                            let hedge = send(race.next_number(), Kind::Hedge, Some(permit), Instant::now());
                             others.get_or_insert_default().push(hedge);
                             self.metrics().attempts.inc();
                             self.metrics().hedges.inc();
@@ -148,9 +158,12 @@ impl Call {
             let is_last = primary_returned && others.as_ref().is_none_or(FuturesUnordered::is_empty);
             if is_last && race.replaces() {
                 self.metrics().attempts.inc();
-                others
-                    .get_or_insert_default()
-                    .push(send(race.next_number(), Kind::Retry, None));
+                others.get_or_insert_default().push(send(
+                    race.next_number(),
+                    Kind::Retry,
+                    None,
+                    Instant::now(),
+                ));
             } else if is_last {
                 return Err(CallError::NoValidAnswer {
                     returned: race.returned,
@@ -173,7 +186,7 @@ struct Race<'a, E> {
 }
 
 impl<'a, E> Race<'a, E> {
-    fn new(call: &'a Call, replicas: usize) -> Self {
+    fn new(call: &'a Call, replicas: usize, now: Instant) -> Self {
         let chances = call.attempts_left();
         let mut race = Self {
             call,
@@ -183,14 +196,14 @@ impl<'a, E> Race<'a, E> {
             chances,
             returned: Vec::new(),
         };
-        race.schedule();
+        race.schedule(now);
         race
     }
 
     /// The next hedge is due a delay from now, not from when the last one was due: after a stall of the process there
     /// shall be no volley of those that were missed.
-    fn schedule(&mut self) {
-        let delay = |terms: &Terms| later(Instant::now(), terms.delay);
+    fn schedule(&mut self, now: Instant) {
+        let delay = |terms: &Terms| later(now, terms.delay);
         self.next_chance = (self.chances > 0 && self.call.attempts_left() > 0)
             .then(|| self.call.terms().map(delay))
             .flatten();
@@ -218,7 +231,7 @@ impl<'a, E> Race<'a, E> {
         } else {
             Err(Blocked::Replicas)
         };
-        self.schedule();
+        self.schedule(Instant::now());
         permit
     }
 

@@ -150,13 +150,13 @@ where
     fn call(&mut self, request: Request) -> Self::Future {
         let shared = Arc::clone(&self.0);
         async move {
+            let now = Instant::now();
             match request.call() {
-                Some(call) => shared.hedge(&call, &request).await,
+                Some(call) => shared.hedge(&call, &request, now).await,
                 None => {
-                    let began = Instant::now();
-                    let call = Call::begin(&shared.layer.hedger);
-                    let answer = shared.hedge(&call, &request).await;
-                    call.metrics().called(began.elapsed());
+                    let call = Call::begin(&shared.layer.hedger, now);
+                    let answer = shared.hedge(&call, &request, now).await;
+                    call.metrics().called(now.elapsed());
                     answer
                 }
             }
@@ -166,7 +166,12 @@ where
 }
 
 impl<S, C> Shared<S, C> {
-    async fn hedge<Request>(&self, call: &Call, request: &Request) -> Result<S::Response, CallError<S::Error>>
+    async fn hedge<Request>(
+        &self,
+        call: &Call,
+        request: &Request,
+        now: Instant,
+    ) -> Result<S::Response, CallError<S::Error>>
     where
         S: Service<Request> + Clone,
         C: Check<S::Response>,
@@ -187,6 +192,6 @@ impl<S, C> Shared<S, C> {
             replica.oneshot(request)
         };
         let check = |answer: &S::Response| layer.check.check(answer);
-        call.hedge_checked(replicas.len(), attempt, check).await
+        call.race(now, replicas.len(), attempt, check).await
     }
 }
