@@ -8,8 +8,8 @@ use std::time::Duration;
 use hedgerow_config::Terms;
 use tokio::time::{Instant, timeout_at};
 
-use crate::attempt::Endings;
 use crate::document::{Followed, Permit, now};
+use crate::ending::Endings;
 use crate::hedger::OnFailure;
 use crate::metrics::TargetMetrics;
 use crate::{Blocked, DeadlineExceeded, Hedger};

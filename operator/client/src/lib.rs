@@ -98,6 +98,7 @@ mod bucket;
 mod call;
 mod directory;
 mod document;
+mod ending;
 mod error;
 mod hedger;
 #[cfg(feature = "tower")]
@@ -113,8 +114,9 @@ mod service;
 #[cfg(feature = "tower")]
 mod shed;
 
-pub use attempt::{Attempt, Completion, Kind};
+pub use attempt::{Attempt, Kind};
 pub use call::Call;
+pub use ending::Completion;
 pub use error::{Blocked, CallError, DeadlineExceeded, Invalid, Problem, Returned};
 pub use hedger::{Feed, Hedger, HedgerBuilder, OnFailure};
 pub use hedgerow_config::{DocumentError, NativeDocument};

@@ -10,8 +10,8 @@ use hedgerow_config::Terms;
 use tokio::time::{Instant, Sleep, sleep_until};
 use tracing::Instrument;
 
-use crate::attempt::InFlight;
 use crate::document::Permit;
+use crate::ending::InFlight;
 use crate::hedger::OnFailure;
 use crate::{Attempt, Blocked, Call, CallError, Hedger, Invalid, Kind, Problem, Returned};
 

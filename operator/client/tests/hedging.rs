@@ -270,7 +270,7 @@ async fn after_a_stall_of_the_process_hedges_keep_their_distance() {
         tokio::time::advance(340 * MS).await;
     };
     assert_eq!(tokio::join!(call, stalled).0, Ok(0));
-    assert_eq!(sent.into_inner(), [0 * MS, 350 * MS, 450 * MS, 550 * MS]);
+    assert_eq!(sent.into_inner(), [Duration::ZERO, 350 * MS, 450 * MS, 550 * MS]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,6 @@
 //! Retries and hedges together: their product cannot happen. In virtual time.
 
+#![cfg(feature = "tower")]
 #![allow(clippy::unwrap_used)] // Helpers of tests.
 
 mod common;

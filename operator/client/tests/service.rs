@@ -1,5 +1,6 @@
 //! Hedging as a Tower service, in virtual time.
 
+#![cfg(feature = "tower")]
 #![allow(clippy::unwrap_used)] // Helpers of tests.
 
 mod common;

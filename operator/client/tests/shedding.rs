@@ -1,5 +1,6 @@
 //! Turning hedges away at a busy server, in virtual time.
 
+#![cfg(feature = "tower")]
 #![allow(clippy::unwrap_used)] // Helpers of tests.
 
 mod common;

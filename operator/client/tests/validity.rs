@@ -110,7 +110,7 @@ async fn an_invalid_answer_does_not_move_the_time_of_the_next_hedge() {
         check,
     );
     assert_eq!(answer.await, Ok(FRESH));
-    assert_eq!(sent.into_inner(), [0 * MS, 30 * MS, 60 * MS]);
+    assert_eq!(sent.into_inner(), [Duration::ZERO, 30 * MS, 60 * MS]);
     assert_eq!(began.elapsed(), 80 * MS);
 }
 
