@@ -199,11 +199,11 @@ impl FrontEnd {
     async fn section(&self, shard: &Shard) -> bool {
         let began = Instant::now();
         let first = shard.next.fetch_add(1, Relaxed);
-        let replica = |attempt: Attempt| shard.replicas[(first + attempt.number) % shard.replicas.len()];
+        let replica = |attempt: &Attempt| shard.replicas[(first + attempt.number) % shard.replicas.len()];
         match self
             .hedger
             .call(shard.replicas.len(), |attempt| {
-                self.read(replica(attempt), attempt)
+                self.read(replica(&attempt), attempt)
             })
             .await
         {
@@ -211,11 +211,11 @@ impl FrontEnd {
                 self.reads.observe(began.elapsed().as_secs_f64());
                 true
             }
-            Err(CallError::DeadlineExceeded) => {
+            Err(CallError::DeadlineExceeded { .. }) => {
                 self.timeouts.inc();
                 false
             }
-            Err(CallError::Failed(why)) => {
+            Err(why) => {
                 tracing::warn!(%why, "a read failed");
                 false
             }

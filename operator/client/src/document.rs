@@ -1,6 +1,6 @@
 //! The document that is followed, and what may be spent under it.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -8,8 +8,9 @@ use arc_swap::ArcSwapOption;
 use hedgerow_config::{DocumentError, NativeDocument, Timestamp};
 use tokio::time::Instant;
 
+use crate::Blocked;
 use crate::bucket::TokenBucket;
-use crate::metrics::{Outcome, Reason, TargetMetrics};
+use crate::metrics::{Outcome, TargetMetrics};
 
 /// What a follower found where the document should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub(crate) struct Followed {
     pub(crate) metrics: TargetMetrics,
     /// `None` while there is no document that may be followed.
     document: ArcSwapOption<NativeDocument>,
+    /// Whether that is because the last one expired.
+    expired: AtomicBool,
     bucket: Mutex<TokenBucket>,
     in_flight: AtomicU32,
 }
@@ -39,6 +42,7 @@ impl Followed {
             target,
             metrics,
             document: ArcSwapOption::empty(),
+            expired: AtomicBool::new(false),
             bucket: Mutex::new(TokenBucket::new(Instant::now())),
             in_flight: AtomicU32::new(0),
         }
@@ -130,27 +134,53 @@ impl Followed {
         bucket.set_budget(Instant::now(), terms.map(|terms| terms.budget));
         self.metrics.following(document.as_ref());
         self.metrics.found(outcome).inc();
+        self.expired.store(outcome == Outcome::Expired, Ordering::Relaxed);
         self.document.store(document.map(Arc::new));
     }
 
     /// Counts one call into the budget.
-    pub(crate) fn earn(&self) {
-        self.bucket().call(Instant::now());
+    pub(crate) fn earn(&self, now: Instant) {
+        self.bucket().call(now);
     }
 
-    /// Takes what one hedge costs: a permit, given back when it is dropped, and a token. The document of now says
-    /// whether there is a budget, and which: it may have changed since the call began.
-    pub(crate) fn spend(self: &Arc<Self>, now: Timestamp) -> Result<Permit, Reason> {
+    /// Takes the token that one extra attempt costs. The document of now says whether there is a budget, and which: it
+    /// may have changed since the call began.
+    pub(crate) fn spend(&self, now: Timestamp) -> Result<(), Blocked> {
+        self.expire(now);
+        self.take_token(&mut self.bucket())
+    }
+
+    /// The same for a hedge, which also needs a permit: given back when that is dropped.
+    pub(crate) fn spend_with_permit(self: &Arc<Self>, now: Timestamp) -> Result<Permit, Blocked> {
         self.expire(now);
         let mut bucket = self.bucket();
-        let max_concurrent = bucket.max_concurrent().ok_or(Reason::Off)?;
+        let max_concurrent = bucket.max_concurrent().ok_or_else(|| self.why_off())?;
         // The permit first: a hedge that finds none shall cost no token.
-        let permit = Permit::acquire(self, max_concurrent).ok_or(Reason::Concurrency)?;
-        if bucket.take(Instant::now()) {
-            Ok(permit)
+        let permit = Permit::acquire(self, max_concurrent).ok_or(Blocked::Concurrency)?;
+        self.take_token(&mut bucket).map(|()| permit)
+    }
+
+    fn take_token(&self, bucket: &mut TokenBucket) -> Result<(), Blocked> {
+        if bucket.max_concurrent().is_none() {
+            Err(self.why_off())
+        } else if bucket.take(Instant::now()) {
+            Ok(())
         } else {
-            Err(Reason::Budget)
+            Err(Blocked::Budget)
         }
+    }
+
+    fn why_off(&self) -> Blocked {
+        if self.expired.load(Ordering::Relaxed) {
+            Blocked::Expired
+        } else {
+            Blocked::Off
+        }
+    }
+
+    /// Permits that are out.
+    pub(crate) fn in_flight(&self) -> u32 {
+        self.in_flight.load(Ordering::Relaxed)
     }
 
     fn bucket(&self) -> MutexGuard<'_, TokenBucket> {
@@ -243,20 +273,23 @@ mod tests {
     fn no_hedge_is_paid_once_the_document_has_expired_though_nobody_looked_before() {
         let followed = followed();
         followed.take_in(&issued(ISSUED), ISSUED).unwrap();
-        followed.earn();
-        followed.earn();
-        assert!(followed.spend(ISSUED).is_ok());
-        assert_eq!(followed.spend(ISSUED.plus(HOUR)).unwrap_err(), Reason::Off);
+        followed.earn(Instant::now());
+        followed.earn(Instant::now());
+        assert!(followed.spend_with_permit(ISSUED).is_ok());
+        assert_eq!(
+            followed.spend_with_permit(ISSUED.plus(HOUR)).unwrap_err(),
+            Blocked::Expired
+        );
     }
 
     #[test]
     fn a_renewal_keeps_what_was_earned_and_what_holds() {
         let followed = followed();
         followed.take_in(&issued(ISSUED), ISSUED).unwrap();
-        followed.earn();
+        followed.earn(Instant::now());
         let renewed = ISSUED.plus(HOUR / 2);
         followed.take_in(&issued(renewed), renewed).unwrap();
-        assert!(followed.spend(ISSUED.plus(HOUR)).is_ok());
+        assert!(followed.spend_with_permit(ISSUED.plus(HOUR)).is_ok());
     }
 
     #[test]
@@ -264,13 +297,18 @@ mod tests {
         let followed = followed();
         followed.take_in(&issued(ISSUED), ISSUED).unwrap();
         for _ in 0..100 {
-            followed.earn();
+            followed.earn(Instant::now());
         }
-        let permits: Vec<_> = (0..100).map_while(|_| followed.spend(ISSUED).ok()).collect();
+        let permits: Vec<_> = (0..100)
+            .map_while(|_| followed.spend_with_permit(ISSUED).ok())
+            .collect();
         assert_eq!(permits.len(), 100);
-        followed.earn();
-        assert_eq!(followed.spend(ISSUED).unwrap_err(), Reason::Concurrency);
+        followed.earn(Instant::now());
+        assert_eq!(
+            followed.spend_with_permit(ISSUED).unwrap_err(),
+            Blocked::Concurrency
+        );
         drop(permits);
-        assert!(followed.spend(ISSUED).is_ok());
+        assert!(followed.spend_with_permit(ISSUED).is_ok());
     }
 }

@@ -19,6 +19,7 @@ use crate::document::{Followed, Found, now};
 pub struct Hedger {
     pub(crate) followed: Arc<Followed>,
     pub(crate) deadline: Option<Duration>,
+    pub(crate) on_failure: OnFailure,
     _follower: Option<Arc<Follower>>,
 }
 
@@ -38,6 +39,22 @@ pub struct HedgerBuilder {
     target: String,
     metrics: Metrics,
     deadline: Option<Duration>,
+    on_failure: OnFailure,
+}
+
+/// What a call does when an attempt gave no valid answer and no other is in flight.
+///
+/// Neither moves the time of the next hedge: an answer that comes early and is not valid is not slowness, and hedging
+/// that answered to failure would multiply the load of a service that fails because it has too much of it. While other
+/// attempts are in flight the call waits for them, and its next hedge comes at its time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnFailure {
+    /// It ends at once. Retries, if any, are a matter of a layer around or inside, which draws on the same attempts and
+    /// the same budget ([`Call::retry`](crate::Call::retry)).
+    #[default]
+    End,
+    /// It asks the next replica at once, if attempts, budget and deadline allow a retry; else it ends at once.
+    Retry,
 }
 
 impl Hedger {
@@ -47,12 +64,19 @@ impl Hedger {
             target: target.into(),
             metrics: Metrics::default(),
             deadline: None,
+            on_failure: OnFailure::End,
         }
     }
 
     /// The document in use now; `None` while there is none that may be followed. One that is there may still say off.
     pub fn document(&self) -> Option<Arc<NativeDocument>> {
         self.followed.current(now())
+    }
+
+    /// Permits of `maxConcurrent` that are out: hedges in flight, and those that lost and have not really ended (see
+    /// [`Attempt::completion`](crate::Attempt::completion)).
+    pub fn hedges_in_flight(&self) -> u32 {
+        self.followed.in_flight()
     }
 }
 
@@ -69,6 +93,13 @@ impl HedgerBuilder {
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
+        self
+    }
+
+    /// What a call does when an attempt gave no valid answer and no other is in flight. Unset it ends.
+    #[must_use]
+    pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
+        self.on_failure = on_failure;
         self
     }
 
@@ -135,6 +166,7 @@ impl HedgerBuilder {
         Hedger {
             followed,
             deadline: self.deadline,
+            on_failure: self.on_failure,
             _follower: task.map(|task| Arc::new(Follower(task))),
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! A [`Hedger`] reads the document that the Hedgerow operator writes for one kind of call, and follows its changes.
 //! [`Hedger::call`] sends the primary attempt, and when that has not answered within the document's delay, a hedge to
-//! another replica. The first success wins; the attempts that lost are dropped at once. **Hedge only calls that are safe
+//! another replica. The first valid answer wins; the attempts that lost are dropped at once. **Hedge only calls that are safe
 //! to run twice.**
 //!
 //! ```
@@ -27,7 +27,36 @@
 //! # }
 //! ```
 //!
-//! With Tower, a [`HedgeLayer`] makes one service of the services of several replicas.
+//! `cargo run -p hedgerow-client --example two-replicas` shows it at work on two HTTP servers.
+//!
+//! # Which answer wins
+//!
+//! The first success; with [`call_checked`](Hedger::call_checked) the first that the caller's check finds *valid*, so
+//! that neither a fast `503` nor a stale replica wins. An answer that is not valid is as if it had not come, and does not
+//! move the time of the next hedge: hedging helps against slowness, and must not multiply the load of a service that fails
+//! because it has too much of it. When nothing is in flight any more the call ends, with an error that says what each
+//! attempt returned; or the next replica is asked, where [`OnFailure::Retry`] says so, which is a retry.
+//!
+//! # Retries
+//!
+//! A [`Call`] holds one deadline, one count of attempts (`maxAttempts`, retries included) and one way to the budget.
+//! Whatever sends an extra attempt draws on it, so that retries around the hedge, retries inside of it and the hedge
+//! itself do not multiply: in code of your own by [`Call::retry`] and [`Attempt::retry`], in Tower by a `RetryPolicy`.
+//! While hedging is off there is no budget, and nothing is sent twice. A call that is sent again by somebody who knows
+//! nothing of this is paid for as well, or refused.
+//!
+//! # When a loser has ended
+//!
+//! The attempts that lost are cancelled by dropping their futures, and a hedge gives its permit of `maxConcurrent` back
+//! with that. A server may work on all the same. A transport that knows when a stream is really closed takes
+//! [`Attempt::completion`], a guard that it drops then: the permit waits for it, and how long losers live on is measured.
+//!
+//! # With Tower
+//!
+//! By the feature `tower`, which is on unless it is refused. `HedgeLayer` makes one service of the services of several
+//! replicas, `CallLayer` one call of all that is sent below it, `RetryPolicy` draws on that, and a server's
+//! `ShedHedgesLayer` turns hedges away while it is busy. Requests of `http` carry their call in their extensions, and hedges
+//! say what they are in a header, `x-hedgerow-attempt`.
 //!
 //! # Ways to a document
 //!
@@ -46,28 +75,58 @@
 //! Beyond that a hedge is skipped, never queued, and counted by its reason when
 //! - `budget`: the token bucket is empty. It starts empty and gains `percent`/100 per call and `minPerSecond` per second;
 //!   what it holds is bounded by the burst or the last second's share, so that a quiet hour cannot pay for a storm;
-//! - `concurrency`: `maxConcurrent` hedges of this process are in flight;
+//! - `concurrency`: `maxConcurrent` hedges of this process are in flight, or have lost and not ended;
 //! - `deadline`: less than `minRemainingMs` of the deadline is left, so that the hedge could hardly answer in time;
 //! - `replicas`: every replica has an attempt of this call already;
-//! - `off`: hedging was turned off, or the document expired, after the call began.
+//! - `attempts`: retries have used up the attempts of the call;
+//! - `off`: hedging was turned off after the call began;
+//! - `expired`: the document expired after the call began.
 //!
 //! The delay, `minRemainingMs`, `maxAttempts` and the deadline are those of the document under which a call began; the
 //! budget is that of now. Hedges that are in flight when hedging is turned off run on.
 //!
-//! What it does is told by [`Metrics`].
+//! # What it tells
+//!
+//! [`Metrics`] for Prometheus, and a `tracing` span `attempt` at the level `DEBUG` for each attempt, from its sending to its
+//! end, with `target_name`, `number`, `kind` (`primary`, `hedge`, `retry`) and `outcome` (`won`, `invalid`, `failed`,
+//! `cancelled`).
 
 #[cfg(feature = "kube")]
 mod api;
+mod attempt;
 mod bucket;
 mod call;
 mod directory;
 mod document;
+mod ending;
+mod error;
 mod hedger;
+#[cfg(feature = "tower")]
+mod logical;
 mod metrics;
+mod race;
+#[cfg(feature = "tower")]
+mod request;
+#[cfg(feature = "tower")]
+mod retry;
+#[cfg(feature = "tower")]
 mod service;
+#[cfg(feature = "tower")]
+mod shed;
 
-pub use call::{Attempt, CallError};
-pub use hedger::{Feed, Hedger, HedgerBuilder};
+pub use attempt::{Attempt, Kind};
+pub use call::Call;
+pub use ending::Completion;
+pub use error::{Blocked, CallError, DeadlineExceeded, Invalid, Problem, Returned};
+pub use hedger::{Feed, Hedger, HedgerBuilder, OnFailure};
 pub use hedgerow_config::{DocumentError, NativeDocument};
 pub use metrics::Metrics;
-pub use service::{HedgeLayer, HedgedService};
+
+#[cfg(feature = "tower")]
+pub use {
+    logical::{CallLayer, CallService},
+    request::{ATTEMPT_HEADER, Hedgeable},
+    retry::RetryPolicy,
+    service::{AnyAnswer, Check, HedgeLayer, HedgedService},
+    shed::{ShedFuture, ShedHedges, ShedHedgesLayer, TurnAway, Unavailable},
+};

@@ -11,6 +11,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
+use crate::Blocked;
+
 /// What all hedgers of a process tell Prometheus, apart by the label `target`. Cheap to clone.
 ///
 /// A call that its caller drops is in `calls` and `attempts` and has no duration: nobody knows how long it would have
@@ -19,25 +21,33 @@ use prometheus_client::registry::Registry;
 /// | metric | |
 /// | --- | --- |
 /// | `hedgerow_client_calls_total` | logical calls begun |
-/// | `hedgerow_client_attempts_total` | physical attempts sent, primaries and hedges |
+/// | `hedgerow_client_attempts_total` | physical attempts sent: primaries, hedges and retries |
 /// | `hedgerow_client_hedges_total` | hedges sent |
 /// | `hedgerow_client_wins_total` | calls that a hedge answered |
-/// | `hedgerow_client_blocked_total{reason}` | hedges whose time had come and that were skipped: `budget`, `concurrency`, `deadline`, `replicas`, `off` |
+/// | `hedgerow_client_blocked_total{reason}` | hedges whose time had come and that were skipped: `budget`, `concurrency`, `deadline`, `replicas`, `attempts`, `off`, `expired` |
+/// | `hedgerow_client_retries_total` | retries that drew on a call's attempts and on the budget |
+/// | `hedgerow_client_retries_blocked_total{reason}` | retries that were refused, by the same reasons |
 /// | `hedgerow_client_call_duration_seconds` | how long logical calls took, those cut at their deadline included |
+/// | `hedgerow_client_loser_survival_seconds` | how long attempts lived on after they were cancelled, where the transport tells their end |
 /// | `hedgerow_client_delay_seconds` | the hedge delay; absent while not hedging |
 /// | `hedgerow_client_revision` | the revision of the document followed; absent without one |
 /// | `hedgerow_client_documents_total{outcome}` | documents found: `accepted`, `missing`, `unreadable`, `malformed`, `newer_version`, `expired` |
+/// | `hedgerow_client_hedges_shed_total` | without `target`: hedges of others that this process turned away as a server |
 #[derive(Clone, Debug)]
 pub struct Metrics {
     calls: Family<Target, Counter>,
     attempts: Family<Target, Counter>,
     hedges: Family<Target, Counter>,
     wins: Family<Target, Counter>,
-    blocked: Family<Blocked, Counter>,
+    blocked: Family<Reason, Counter>,
+    retries: Family<Target, Counter>,
+    retries_blocked: Family<Reason, Counter>,
     call_duration: Family<Target, Histogram, fn() -> Histogram>,
+    loser_survival: Family<Target, Histogram, fn() -> Histogram>,
     delay: Family<Target, Gauge<f64, AtomicU64>>,
     revision: Family<Target, Gauge>,
     documents: Family<Found, Counter>,
+    pub(crate) hedges_shed: Counter,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -46,7 +56,7 @@ struct Target {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Blocked {
+struct Reason {
     target: String,
     reason: &'static str,
 }
@@ -55,21 +65,6 @@ struct Blocked {
 struct Found {
     target: String,
     outcome: &'static str,
-}
-
-/// Why a hedge whose time had come was not sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reason {
-    /// The bucket has no token.
-    Budget,
-    /// `maxConcurrent` hedges are in flight.
-    Concurrency,
-    /// Less than `minRemaining` of the deadline is left.
-    Deadline,
-    /// Every replica has an attempt of this call.
-    Replicas,
-    /// Hedging was turned off, or the document expired, after the call began.
-    Off,
 }
 
 /// What was found where a document should be.
@@ -113,10 +108,14 @@ impl Default for Metrics {
             hedges: Family::default(),
             wins: Family::default(),
             blocked: Family::default(),
+            retries: Family::default(),
+            retries_blocked: Family::default(),
             call_duration: Family::new_with_constructor(call_durations),
+            loser_survival: Family::new_with_constructor(survivals),
             delay: Family::default(),
             revision: Family::default(),
             documents: Family::default(),
+            hedges_shed: Counter::default(),
         }
     }
 }
@@ -124,6 +123,11 @@ impl Default for Metrics {
 /// 1 ms to a minute and a half in steps of 1.5: fine enough to tune a delay by.
 fn call_durations() -> Histogram {
     Histogram::new(exponential_buckets(0.001, 1.5, 29))
+}
+
+/// 0.1 ms to half a minute, doubling: from a reset that is sent at once to a server that works on to its end.
+fn survivals() -> Histogram {
+    Histogram::new(exponential_buckets(0.0001, 2.0, 19))
 }
 
 impl Metrics {
@@ -134,7 +138,7 @@ impl Metrics {
         registry.register("calls", "Logical calls begun", self.calls.clone());
         registry.register(
             "attempts",
-            "Physical attempts sent, primaries and hedges",
+            "Physical attempts sent: primaries, hedges and retries",
             self.attempts.clone(),
         );
         registry.register("hedges", "Hedges sent", self.hedges.clone());
@@ -145,9 +149,24 @@ impl Metrics {
             self.blocked.clone(),
         );
         registry.register(
+            "retries",
+            "Retries that drew on a call's attempts and on the budget",
+            self.retries.clone(),
+        );
+        registry.register(
+            "retries_blocked",
+            "Retries that were refused",
+            self.retries_blocked.clone(),
+        );
+        registry.register(
             "call_duration_seconds",
             "How long logical calls took, those cut at their deadline included",
             self.call_duration.clone(),
+        );
+        registry.register(
+            "loser_survival_seconds",
+            "How long attempts lived on after they were cancelled, where the transport tells their end",
+            self.loser_survival.clone(),
         );
         registry.register(
             "delay_seconds",
@@ -164,6 +183,11 @@ impl Metrics {
             "Documents found, by what came of them",
             self.documents.clone(),
         );
+        registry.register(
+            "hedges_shed",
+            "Hedges of others that this process turned away as a server",
+            self.hedges_shed.clone(),
+        );
     }
 
     /// The counters of one target, all of them there from the start: a counter that appears with its first increment
@@ -172,10 +196,12 @@ impl Metrics {
         let target = Target {
             target: name.to_owned(),
         };
-        let blocked = |reason| {
-            self.blocked.get_or_create_owned(&Blocked {
-                target: name.to_owned(),
-                reason,
+        let by_reason = |family: &Family<Reason, Counter>| {
+            Blocked::ALL.map(|blocked| {
+                family.get_or_create_owned(&Reason {
+                    target: name.to_owned(),
+                    reason: blocked.label(),
+                })
             })
         };
         for outcome in Outcome::ALL {
@@ -186,12 +212,11 @@ impl Metrics {
             attempts: self.attempts.get_or_create_owned(&target),
             hedges: self.hedges.get_or_create_owned(&target),
             wins: self.wins.get_or_create_owned(&target),
-            blocked_budget: blocked("budget"),
-            blocked_concurrency: blocked("concurrency"),
-            blocked_deadline: blocked("deadline"),
-            blocked_replicas: blocked("replicas"),
-            blocked_off: blocked("off"),
+            blocked: by_reason(&self.blocked),
+            retries: self.retries.get_or_create_owned(&target),
+            retries_blocked: by_reason(&self.retries_blocked),
             call_duration: self.call_duration.get_or_create_owned(&target),
+            loser_survival: self.loser_survival.get_or_create_owned(&target),
             all: self.clone(),
             target,
         }
@@ -212,25 +237,25 @@ pub(crate) struct TargetMetrics {
     pub(crate) attempts: Counter,
     pub(crate) hedges: Counter,
     pub(crate) wins: Counter,
-    blocked_budget: Counter,
-    blocked_concurrency: Counter,
-    blocked_deadline: Counter,
-    blocked_replicas: Counter,
-    blocked_off: Counter,
+    /// In the order of [`Blocked::ALL`], which is that of its variants.
+    blocked: [Counter; Blocked::ALL.len()],
+    pub(crate) retries: Counter,
+    retries_blocked: [Counter; Blocked::ALL.len()],
     call_duration: Histogram,
+    pub(crate) loser_survival: Histogram,
     all: Metrics,
     target: Target,
 }
 
 impl TargetMetrics {
-    pub(crate) fn blocked(&self, reason: Reason) -> &Counter {
-        match reason {
-            Reason::Budget => &self.blocked_budget,
-            Reason::Concurrency => &self.blocked_concurrency,
-            Reason::Deadline => &self.blocked_deadline,
-            Reason::Replicas => &self.blocked_replicas,
-            Reason::Off => &self.blocked_off,
-        }
+    /// Hedges that were skipped for this reason.
+    pub(crate) fn blocked(&self, reason: Blocked) -> &Counter {
+        &self.blocked[reason as usize]
+    }
+
+    /// Retries that were refused for this reason.
+    pub(crate) fn retries_blocked(&self, reason: Blocked) -> &Counter {
+        &self.retries_blocked[reason as usize]
     }
 
     pub(crate) fn called(&self, took: Duration) {

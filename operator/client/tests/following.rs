@@ -195,15 +195,48 @@ async fn all_metrics_have_the_names_of_the_design_and_counters_are_there_from_th
     let metrics = Metrics::default();
     let (hedger, _feed) = Hedger::builder("shard-read").metrics(&metrics).follow_feed();
     let scraped = Scraped::new(&metrics);
-    for counter in ["calls", "attempts", "hedges", "wins"] {
+    for counter in ["calls", "attempts", "hedges", "wins", "retries"] {
         assert_eq!(scraped.count(counter), 0, "{counter}");
     }
-    for reason in ["budget", "concurrency", "deadline", "replicas", "off"] {
+    for reason in [
+        "budget",
+        "concurrency",
+        "deadline",
+        "replicas",
+        "attempts",
+        "off",
+        "expired",
+    ] {
         assert_eq!(scraped.blocked(reason), 0, "{reason}");
+        assert_eq!(scraped.retries_blocked(reason), 0, "{reason}");
     }
     hedger.call(1, |_| async { Ok::<_, ()>(()) }).await.unwrap();
     assert_eq!(
         scraped.get("call_duration_seconds_count{target=\"shard-read\"}"),
         Some(1.0)
     );
+    assert_eq!(
+        scraped.get("loser_survival_seconds_count{target=\"shard-read\"}"),
+        Some(0.0)
+    );
+    assert_eq!(scraped.get("hedges_shed_total"), Some(0.0));
+}
+
+/// The preset `HedgerowClient` is tested on the sample, so what it names is exported. (Labels of buckets come in any order.)
+#[tokio::test]
+async fn every_series_of_the_sample_is_exported() {
+    let metrics = Metrics::default();
+    let _client = Hedger::builder("shard-read").metrics(&metrics).follow_feed();
+    let exported = Scraped::new(&metrics).text();
+    let exported: Vec<_> = exported
+        .lines()
+        .filter_map(|line| line.rsplit_once(' '))
+        .collect();
+    let sample = include_str!("../../../tests/samples/hedgerow-client.prom");
+    let sample = sample
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.contains("_bucket{"));
+    for (series, _) in sample.filter_map(|line| line.rsplit_once(' ')) {
+        assert!(exported.iter().any(|(name, _)| *name == series), "{series}");
+    }
 }

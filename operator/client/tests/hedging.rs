@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use common::{Scraped, document_with, generous};
-use hedgerow_client::{Attempt, CallError, Feed, Hedger, Metrics};
+use hedgerow_client::{Attempt, CallError, Feed, Hedger, Kind, Metrics, Problem, Returned};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -24,6 +24,24 @@ fn hedger(document: &str) -> (Hedger, Feed, Scraped) {
     let (hedger, feed) = Hedger::builder("shard-read").metrics(&metrics).follow_feed();
     feed.update(document).unwrap();
     (hedger, feed, Scraped::new(&metrics))
+}
+
+/// The error of a call whose deadline passed before any attempt had returned.
+fn deadline_exceeded<E>() -> CallError<E> {
+    CallError::DeadlineExceeded { returned: Vec::new() }
+}
+
+/// The error of a call whose attempts failed: number, kind, milliseconds from its sending, error.
+fn failed<E, const N: usize>(returned: [(usize, Kind, u32, E); N]) -> CallError<E> {
+    let returned = returned.map(|(number, kind, after, error)| Returned {
+        number,
+        kind,
+        after: after * MS,
+        problem: Problem::Failed(error),
+    });
+    CallError::NoValidAnswer {
+        returned: returned.into(),
+    }
 }
 
 /// A document under which one hedge may be in flight, and each call pays for one.
@@ -60,7 +78,10 @@ async fn answers(attempt: Attempt, after: u32) -> Result<usize, &'static str> {
 async fn race(hedger: &Hedger, times: [u32; 2]) -> (Result<usize, CallError<&'static str>>, Duration) {
     let began = Instant::now();
     let answer = hedger
-        .call(2, |attempt| answers(attempt, times[attempt.number]))
+        .call(2, |attempt| {
+            let after = times[attempt.number];
+            answers(attempt, after)
+        })
         .await;
     (answer, began.elapsed())
 }
@@ -99,7 +120,8 @@ async fn the_attempt_that_lost_is_cancelled_at_once() {
     let ended_at = &ended;
     let call = hedger.call(2, |attempt| async move {
         let _guard = Cancelled(ended_at, attempt.number, began);
-        answers(attempt, [3000, 150][attempt.number]).await
+        let after = [3000, 150][attempt.number];
+        answers(attempt, after).await
     });
     assert_eq!(call.await, Ok(1));
     let mut ended = ended.into_inner();
@@ -113,7 +135,7 @@ async fn the_deadline_ends_the_whole_call() {
     earn(&hedger, 10).await;
     assert_eq!(
         race(&hedger, [3000, 3000]).await,
-        (Err(CallError::DeadlineExceeded), 1000 * MS)
+        (Err(deadline_exceeded()), 1000 * MS)
     );
 }
 
@@ -124,12 +146,12 @@ async fn the_shorter_of_the_own_and_the_documents_deadline_holds_and_the_own_one
         feed.update(document_with([])).unwrap();
         assert_eq!(
             race(&hedger, [9000, 9000]).await,
-            (Err(CallError::DeadlineExceeded), expected * MS)
+            (Err(deadline_exceeded()), expected * MS)
         );
         feed.withdraw();
         assert_eq!(
             race(&hedger, [9000, 9000]).await,
-            (Err(CallError::DeadlineExceeded), own * MS)
+            (Err(deadline_exceeded()), own * MS)
         );
     }
 }
@@ -219,11 +241,36 @@ async fn no_more_attempts_than_the_document_says_are_sent() {
     earn(&hedger, 10).await;
     hedger.call(9, |attempt| answers(attempt, 800)).await.unwrap();
     assert_eq!(scraped.count("hedges"), 2);
-    let blocked: u64 = ["budget", "concurrency", "deadline", "replicas", "off"]
-        .map(|why| scraped.blocked(why))
-        .iter()
-        .sum();
+    let blocked: u64 = [
+        "budget",
+        "concurrency",
+        "deadline",
+        "replicas",
+        "attempts",
+        "off",
+        "expired",
+    ]
+    .map(|why| scraped.blocked(why))
+    .iter()
+    .sum();
     assert_eq!(blocked, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_stall_of_the_process_hedges_keep_their_distance() {
+    let (hedger, _feed, _) = hedger(&each_100_ms(4));
+    earn(&hedger, 10).await;
+    let (began, sent) = (Instant::now(), RefCell::new(Vec::new()));
+    let call = hedger.call(4, |attempt| {
+        sent.borrow_mut().push(began.elapsed());
+        answers(attempt, 700)
+    });
+    let stalled = async {
+        sleep(10 * MS).await;
+        tokio::time::advance(340 * MS).await;
+    };
+    assert_eq!(tokio::join!(call, stalled).0, Ok(0));
+    assert_eq!(sent.into_inner(), [Duration::ZERO, 350 * MS, 450 * MS, 550 * MS]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -239,7 +286,7 @@ async fn a_primary_that_fails_before_the_delay_fails_the_call_at_once() {
         .await;
     assert_eq!(
         (answer, began.elapsed()),
-        (Err(CallError::Failed("refused")), 100 * MS)
+        (Err(failed([(0, Kind::Primary, 100, "refused")])), 100 * MS)
     );
     assert_eq!(scraped.count("hedges"), 0);
 }
@@ -274,7 +321,8 @@ async fn a_call_fails_when_all_its_attempts_have() {
             Err::<(), _>(attempt.number)
         })
         .await;
-    assert_eq!((answer, began.elapsed()), (Err(CallError::Failed(0)), 700 * MS));
+    let expected = failed([(1, Kind::Hedge, 150, 1), (0, Kind::Primary, 700, 0)]);
+    assert_eq!((answer, began.elapsed()), (Err(expected), 700 * MS));
 }
 
 #[tokio::test(start_paused = true)]
@@ -373,7 +421,7 @@ async fn the_deadline_cancels_every_attempt_and_gives_the_permits_back() {
             }
         })
         .await;
-    assert_eq!(answer, Err(CallError::DeadlineExceeded));
+    assert_eq!(answer, Err(deadline_exceeded()));
     assert_eq!(Rc::strong_count(&alive), 1);
     assert_eq!(race(&hedger, [900, 100]).await, (Ok(1), 600 * MS));
 }
@@ -424,7 +472,7 @@ async fn the_longest_delay_and_deadlines_without_end_are_only_long() {
         feed.update(document.as_str()).unwrap();
         assert_eq!(
             race(&hedger, [7_200_000, 0]).await,
-            (Err(CallError::DeadlineExceeded), 3_600_000 * MS)
+            (Err(deadline_exceeded()), 3_600_000 * MS)
         );
     }
 }
@@ -456,7 +504,7 @@ proptest! {
             earn(&hedger, 10).await;
             let refused = feed.update(bytes).is_err();
             let (answer, took) = race(&hedger, [700, 700]).await;
-            prop_assert!(took <= 700 * MS && (answer == Ok(0) || answer == Err(CallError::DeadlineExceeded)));
+            prop_assert!(took <= 700 * MS && (answer == Ok(0) || answer == Err(deadline_exceeded())));
             prop_assert!(!refused || scraped.count("hedges") == 0);
             Ok(())
         })?;

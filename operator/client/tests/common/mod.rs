@@ -73,6 +73,13 @@ impl Scraped {
         ))
     }
 
+    /// Retries refused for this reason.
+    pub fn retries_blocked(&self, reason: &str) -> u64 {
+        self.counter(&format!(
+            "retries_blocked_total{{target=\"shard-read\",reason=\"{reason}\"}}"
+        ))
+    }
+
     fn counter(&self, series: &str) -> u64 {
         let name = format!("hedgerow_client_{series} ");
         self.text()
