@@ -22,6 +22,8 @@ pub enum Part {
     Prometheus,
     /// promtool.
     Promtool,
+    /// Envoy.
+    Envoy,
 }
 
 impl Part {
@@ -34,6 +36,7 @@ impl Part {
             Self::Kubectl => "kubectl",
             Self::Prometheus => "prometheus",
             Self::Promtool => "promtool",
+            Self::Envoy => "envoy",
         }
     }
 }
@@ -62,7 +65,8 @@ pub fn part(part: Part) -> Result<PathBuf> {
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         bail!(
-            "{} is not there; `make parts` builds it. {}",
+            "{} is not there; `tests/parts/build {}` builds it. {}",
+            part.name(),
             part.name(),
             said.trim()
         );
