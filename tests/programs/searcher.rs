@@ -1,0 +1,125 @@
+//! A client of gRPC: one of `examples/`, which makes a call for each line that it is given.
+
+use std::fs::File;
+use std::net::SocketAddr;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use hedgerow_tests::{eventually, repository, scratch};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+use crate::attempts::{Attempt, Attempts, new_call};
+use crate::mounted::Mounted;
+use crate::shard::shard;
+
+const SOON: Duration = Duration::from_secs(60);
+
+/// A client that runs, and the shard that it asks.
+pub(crate) struct Searcher {
+    attempts: Attempts,
+    log: std::path::PathBuf,
+    talk: Mutex<Talk>,
+}
+
+/// It ends when its standard input does, so with the test whatever happens to that.
+struct Talk {
+    _child: Child,
+    queries: ChildStdin,
+    answers: Lines<BufReader<ChildStdout>>,
+}
+
+/// A call, when it is over.
+#[derive(Debug)]
+pub(crate) struct Call {
+    /// What the client printed: a status of gRPC, and the answer or the failure.
+    pub(crate) said: String,
+    /// When it was sent.
+    pub(crate) sent: Instant,
+    /// What the shard saw of it.
+    pub(crate) attempts: Vec<Attempt>,
+}
+
+impl Searcher {
+    /// Starts the program `name` on the file in `mounted`, and waits until it is connected: a call that waits for that is hedged
+    /// as any other.
+    pub(crate) async fn start(name: &str, mounted: &Mounted) -> Self {
+        let attempts = Attempts::default();
+        let shard: SocketAddr = shard(&attempts).await;
+        let log = scratch(name).unwrap().join("log");
+        let mut child = Command::new(built(name).unwrap())
+            .arg(shard.to_string())
+            .arg(mounted.file())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(File::create(&log).unwrap())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let queries = child.stdin.take().unwrap();
+        let answers = BufReader::new(child.stdout.take().unwrap()).lines();
+        let talk = Mutex::new(Talk {
+            _child: child,
+            queries,
+            answers,
+        });
+        let searcher = Self { attempts, log, talk };
+        let first = searcher.call("0").await;
+        assert!(first.said.starts_with("OK"), "{first:?}");
+        searcher
+    }
+
+    /// Makes a call; its first attempt takes so many milliseconds at the shard, the second so many, and so on.
+    pub(crate) async fn call(&self, takes: &str) -> Call {
+        let name = new_call();
+        let query = format!("{name} {takes}\n");
+        let mut talk = self.talk.lock().await;
+        let sent = Instant::now();
+        talk.queries.write_all(query.as_bytes()).await.unwrap();
+        let line = timeout(SOON, talk.answers.next_line()).await.unwrap().unwrap();
+        let said = line.unwrap_or_else(|| panic!("the client has ended:\n{}", self.log()));
+        // The shard learns a moment later that it need not answer.
+        let attempts = eventually("each attempt has ended", SOON, async || {
+            let attempts = self.attempts.of(&name);
+            let ended = |attempt: &Attempt| attempt.answered.or(attempt.cancelled).is_some();
+            ensure!(attempts.iter().all(ended), "{attempts:?}");
+            Ok(attempts)
+        })
+        .await
+        .unwrap();
+        Call { said, sent, attempts }
+    }
+
+    /// Waits until the client has logged `text` `times` times.
+    pub(crate) async fn logs(&self, text: &str, times: usize) {
+        eventually(&format!("{text:?} is logged {times} times"), SOON, async || {
+            let seen = self.log().matches(text).count();
+            ensure!(seen == times, "seen {seen} times:\n{}", self.log());
+            Ok(())
+        })
+        .await
+        .unwrap();
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap()
+    }
+}
+
+/// Where a program of `tests/programs/build` lies.
+fn built(name: &str) -> Result<std::path::PathBuf> {
+    let script = repository().join("tests/programs/build");
+    let output = std::process::Command::new(script)
+        .args(["--no-build", "--path", name])
+        .output()?;
+    ensure!(
+        output.status.success(),
+        "{name} is not there; `make programs` builds it. {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let path = String::from_utf8(output.stdout)?;
+    Ok(path.lines().next().context("no path")?.into())
+}
