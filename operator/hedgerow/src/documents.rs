@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hedgerow_api::{Format, Output};
+use hedgerow_api::Output;
 use hedgerow_config::{Identity, NativeDocument, Validity};
 use hedgerow_tuner::{Decision, Memory, Timestamp};
 
@@ -21,7 +21,13 @@ pub(crate) fn desired(
     let compiled = &follow.compiled;
     let validity = Validity::new(now, compiled.expiry);
     let mut config_maps: BTreeMap<&str, DesiredConfigMap> = BTreeMap::new();
-    for output in &follow.spec.publish {
+    // Documents of other formats are not rendered yet.
+    let native = follow
+        .spec
+        .publish
+        .iter()
+        .filter(|output| output.format.is_native());
+    for output in native {
         let config_map = config_maps
             .entry(&output.config_map)
             .or_insert_with(|| DesiredConfigMap {
@@ -45,17 +51,16 @@ pub(crate) fn desired(
                 policy_uid: follow.uid.clone(),
                 target: target.name.clone(),
             };
-            let text = match output.format {
-                Format::Hedgerow => NativeDocument::new(
-                    &identity,
-                    &decision.orders,
-                    &target.limits,
-                    decision.revision,
-                    validity,
-                )
-                .to_json(),
-            };
-            config_map.documents.insert(output.key.to_string(), text);
+            let document = NativeDocument::new(
+                &identity,
+                &decision.orders,
+                &target.limits,
+                decision.revision,
+                validity,
+            );
+            config_map
+                .documents
+                .insert(output.key.to_string(), document.to_json());
             config_map.memory.insert(target.name.clone(), memory.clone());
         }
     }

@@ -198,9 +198,7 @@ fn documents(planned: &Planned, at: usize, decision: &Decision, now: Timestamp) 
         .map(|output| Document {
             config_map: output.config_map.to_string(),
             key: output.key.to_string(),
-            format: match output.format {
-                hedgerow_api::Format::Hedgerow => "Hedgerow",
-            },
+            format: output.format.as_str(),
             content: native.to_json(),
         })
         .collect()
