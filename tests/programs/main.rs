@@ -13,6 +13,7 @@
 mod attempts;
 mod envoy;
 mod envoy_route;
+mod examples;
 mod grpc_service_config;
 mod mounted;
 mod orders;
