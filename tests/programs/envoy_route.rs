@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::ensure;
+use hedgerow_config::{EnvoyCluster, Form};
 use hedgerow_tests::eventually;
 use hedgerow_tuner::Orders;
 
@@ -19,20 +20,12 @@ fn base() -> String {
 
 /// What the operator writes for `orders`.
 fn routes(orders: Orders) -> String {
-    let _ = (CLUSTER, part_of(off(), ()));
-    match orders.hedging {
-        None => base(),
-        Some(h) => {
-            base()
-                .replace(
-                    "per_try_timeout: 3s",
-                    &format!("per_try_timeout: {:.3}s", h.delay_ms / 1000.0),
-                )
-                .trim_end()
-                .to_owned()
-                + "\n        hedge_policy: { hedge_on_per_try_timeout: true }\n"
-        }
-    }
+    let place = EnvoyCluster {
+        cluster: CLUSTER.to_owned(),
+    };
+    Form::EnvoyRoute(vec![part_of(orders, place)])
+        .render(Some(&base()))
+        .unwrap()
 }
 
 /// Checks that a call was hedged: answered by another host, asked at least `delay` after the call was sent, while the first

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::ensure;
+use hedgerow_config::{Form, GrpcMethod};
 use hedgerow_tests::eventually;
 use hedgerow_tuner::Orders;
 
@@ -15,17 +16,13 @@ const KEY: &str = "sc.json";
 
 /// What the operator writes for `orders`.
 fn config(orders: Orders) -> String {
-    let _ = part_of(off(), ());
-    let policy = match orders.hedging {
-        None => String::new(),
-        Some(h) => format!(
-            ", \"hedgingPolicy\": {{ \"maxAttempts\": 2, \"hedgingDelay\": \"{:.3}s\", \"nonFatalStatusCodes\": [] }}",
-            h.delay_ms / 1000.0
-        ),
+    let place = GrpcMethod {
+        service: "search.Shard".to_owned(),
+        method: Some("Read".to_owned()),
     };
-    format!(
-        "{{ \"methodConfig\": [ {{ \"name\": [{{ \"service\": \"search.Shard\", \"method\": \"Read\" }}], \"timeout\": \"10s\"{policy} }} ] }}"
-    )
+    Form::GrpcServiceConfig(vec![part_of(orders, place)])
+        .render(None)
+        .unwrap()
 }
 
 /// Checks that a call was hedged once: at least `delay` after it was sent, while the first attempt was still at work.
@@ -47,7 +44,7 @@ fn assert_not_hedged(call: &Call) {
     assert_eq!(call.attempts.len(), 1, "{call:?}");
 }
 
-async fn a_slow_call_is_hedged_after_the_delay(client: &str) {
+async fn a_slow_call_is_hedged_after_the_delay(client: &'static str) {
     let mounted = Mounted::new(KEY, &config(hedge_after(300.0)));
     let searcher = Searcher::start(client, &mounted).await;
     assert_not_hedged(&searcher.call("0").await);
@@ -56,7 +53,7 @@ async fn a_slow_call_is_hedged_after_the_delay(client: &str) {
     }
 }
 
-async fn changes_and_off_are_taken_on_while_it_runs(client: &str) {
+async fn changes_and_off_are_taken_on_while_it_runs(client: &'static str) {
     let mounted = Mounted::empty(KEY);
     let searcher = Searcher::start(client, &mounted).await;
     searcher.logs("is not there", 1).await;
@@ -84,7 +81,7 @@ async fn changes_and_off_are_taken_on_while_it_runs(client: &str) {
 }
 
 /// The library refuses it; that the last good one stays is the example's doing.
-async fn a_wrong_file_changes_nothing(client: &str) {
+async fn a_wrong_file_changes_nothing(client: &'static str) {
     let good = config(hedge_after(300.0));
     let mounted = Mounted::new(KEY, &good);
     let searcher = Searcher::start(client, &mounted).await;
@@ -101,7 +98,7 @@ async fn a_wrong_file_changes_nothing(client: &str) {
     assert_not_hedged(&searcher.call("1000,0").await);
 }
 
-async fn a_file_wrong_from_the_start_hedges_nothing(client: &str) {
+async fn a_file_wrong_from_the_start_hedges_nothing(client: &'static str) {
     let mounted = Mounted::new(KEY, "{");
     let searcher = Searcher::start(client, &mounted).await;
     searcher.logs("is refused and changes nothing", 1).await;

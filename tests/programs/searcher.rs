@@ -1,12 +1,13 @@
 //! A client of gRPC: one of `examples/`, which makes a call for each line that it is given.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
-use hedgerow_tests::{eventually, repository, scratch};
+use anyhow::ensure;
+use hedgerow_tests::{eventually, program, scratch};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::Mutex;
@@ -21,7 +22,7 @@ const SOON: Duration = Duration::from_secs(60);
 /// A client that runs, and the shard that it asks.
 pub(crate) struct Searcher {
     attempts: Attempts,
-    log: std::path::PathBuf,
+    log: PathBuf,
     talk: Mutex<Talk>,
 }
 
@@ -46,11 +47,11 @@ pub(crate) struct Call {
 impl Searcher {
     /// Starts the program `name` on the file in `mounted`, and waits until it is connected: a call that waits for that is hedged
     /// as any other.
-    pub(crate) async fn start(name: &str, mounted: &Mounted) -> Self {
+    pub(crate) async fn start(name: &'static str, mounted: &Mounted) -> Self {
         let attempts = Attempts::default();
         let shard: SocketAddr = shard(&attempts).await;
         let log = scratch(name).unwrap().join("log");
-        let mut child = Command::new(built(name).unwrap())
+        let mut child = Command::new(program(name).unwrap())
             .arg(shard.to_string())
             .arg(mounted.file())
             .stdin(Stdio::piped())
@@ -105,21 +106,6 @@ impl Searcher {
     }
 
     fn log(&self) -> String {
-        std::fs::read_to_string(&self.log).unwrap()
+        fs::read_to_string(&self.log).unwrap()
     }
-}
-
-/// Where a program of `tests/programs/build` lies.
-fn built(name: &str) -> Result<std::path::PathBuf> {
-    let script = repository().join("tests/programs/build");
-    let output = std::process::Command::new(script)
-        .args(["--no-build", "--path", name])
-        .output()?;
-    ensure!(
-        output.status.success(),
-        "{name} is not there; `make programs` builds it. {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let path = String::from_utf8(output.stdout)?;
-    Ok(path.lines().next().context("no path")?.into())
 }
