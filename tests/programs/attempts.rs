@@ -11,7 +11,7 @@ use tokio::time::sleep;
 pub(crate) const CALL: &str = "x-call";
 
 /// The header that says how long the server takes to answer the first attempt of the call, the second and so on, in
-/// milliseconds, separated by commas. An attempt beyond the last takes as long as the last.
+/// milliseconds, separated by commas. An attempt beyond the last takes as long as the last. One with a `!` behind fails then.
 pub(crate) const TAKES: &str = "x-takes";
 
 /// The attempts that arrived at one or more servers.
@@ -27,7 +27,7 @@ pub(crate) struct Attempt {
     pub(crate) arrived: Instant,
     /// What its header `grpc-previous-rpc-attempts` said.
     pub(crate) previous: Option<String>,
-    /// When it was answered.
+    /// When it was answered, be it by a failure.
     pub(crate) answered: Option<Instant>,
     /// When the client gave it up.
     pub(crate) cancelled: Option<Instant>,
@@ -39,17 +39,26 @@ impl Attempts {
         self.0.lock().unwrap().get(call).cloned().unwrap_or_default()
     }
 
-    /// Notes an attempt at its arrival and works on it for as long as it takes. If this is dropped before its end, the
-    /// client has given the attempt up.
-    pub(crate) async fn work(&self, host: usize, call: &str, takes: &str, previous: Option<String>) {
+    /// Notes an attempt at its arrival, works on it for as long as it takes, and says whether that succeeds. If this is dropped
+    /// before its end, the client has given the attempt up.
+    pub(crate) async fn work(&self, host: usize, call: &str, takes: &str, previous: Option<String>) -> bool {
         let mut underway = self.arrived(host, call, previous);
-        let takes: Vec<u64> = takes.split(',').map(|millis| millis.parse().unwrap()).collect();
-        let takes = takes.get(underway.index).or(takes.last()).copied().unwrap_or(0);
-        sleep(Duration::from_millis(takes)).await;
+        let takes: Vec<&str> = takes.split(',').collect();
+        let takes = takes
+            .get(underway.index)
+            .or(takes.last())
+            .copied()
+            .unwrap_or_default();
+        let succeeds = !takes.ends_with('!');
+        sleep(Duration::from_millis(
+            takes.trim_end_matches('!').parse().unwrap(),
+        ))
+        .await;
         underway.ended = true;
         self.note(call, underway.index, |attempt| {
             attempt.answered = Some(Instant::now())
         });
+        succeeds
     }
 
     fn arrived(&self, host: usize, call: &str, previous: Option<String>) -> Underway {

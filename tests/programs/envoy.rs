@@ -7,10 +7,11 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use hedgerow_tests::{Part, Process, eventually, free_port, http_client, part, repository, scratch};
+use hedgerow_tests::{Part, Process, eventually, free_port, http_client, part, scratch};
 use serde_json::{Value, json};
 
 use crate::attempts::{Attempt, Attempts, CALL, TAKES, new_call};
+use crate::examples::example_data;
 use crate::mounted::Mounted;
 use crate::upstream;
 
@@ -37,14 +38,6 @@ pub(crate) struct Call {
     pub(crate) sent: Instant,
     /// What the hosts saw of it.
     pub(crate) attempts: Vec<Attempt>,
-}
-
-/// The data `key` of the ConfigMap in a file of `examples/`.
-pub(crate) fn example_data(file: &str, key: &str) -> String {
-    let path = repository().join("examples").join(file);
-    let text = fs::read_to_string(&path).unwrap();
-    let object: Value = serde_saphyr::from_str(&text).unwrap();
-    object["data"][key].as_str().unwrap().to_owned()
 }
 
 impl Envoy {

@@ -7,7 +7,8 @@ use hedgerow_config::{EnvoyCluster, Form};
 use hedgerow_tests::eventually;
 use hedgerow_tuner::Orders;
 
-use crate::envoy::{CLUSTER, Call, Envoy, example_data};
+use crate::envoy::{CLUSTER, Call, Envoy};
+use crate::examples::example_data;
 use crate::mounted::Mounted;
 use crate::orders::{hedge_after, off, part_of};
 
@@ -154,4 +155,16 @@ async fn a_wrong_document_is_counted_and_changes_nothing() {
     mounted.write(&routes(off()));
     envoy.takes_on(2).await;
     assert_eq!(envoy.call("1000,0").await.attempts.len(), 1);
+}
+
+#[tokio::test]
+async fn a_hedge_that_fails_leaves_the_call_to_the_first_attempt() {
+    let mounted = Mounted::new("rds.yaml", &routes(hedge_after(300.0)));
+    let envoy = Envoy::start(&mounted).await;
+    let call = envoy.call("1500,0!").await;
+    assert_eq!(call.status, 200);
+    let [first, hedge] = &call.attempts[..] else {
+        panic!("not one hedge: {call:?}");
+    };
+    assert!(first.answered > hedge.answered, "{call:?}");
 }

@@ -8,8 +8,14 @@ use hedgerow_api::{HedgePolicySpec, decode_spec};
 use hedgerow_tests::{Part, part, repository, scratch};
 use serde_json::Value;
 
-use crate::envoy::example_data;
 use crate::mounted::Mounted;
+
+/// The data `key` of the ConfigMap in a file of `examples/`.
+pub(crate) fn example_data(file: &str, key: &str) -> String {
+    let path = repository().join("examples").join(file);
+    let object: Value = serde_saphyr::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    object["data"][key].as_str().unwrap().to_owned()
+}
 
 /// The objects in the YAML files of a folder of `examples/`.
 fn objects(folder: &Path) -> Vec<Value> {

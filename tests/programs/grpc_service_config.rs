@@ -7,22 +7,33 @@ use hedgerow_config::{Form, GrpcMethod};
 use hedgerow_tests::eventually;
 use hedgerow_tuner::Orders;
 
+use crate::examples::example_data;
 use crate::mounted::Mounted;
-use crate::orders::{hedge_after, off, part_of};
+use crate::orders::{hedge_after, off, part_of, part_within};
 use crate::searcher::{Call, Searcher};
 
 const SOON: Duration = Duration::from_secs(60);
 const KEY: &str = "sc.json";
 
-/// What the operator writes for `orders`.
-fn config(orders: Orders) -> String {
-    let place = GrpcMethod {
+fn read() -> GrpcMethod {
+    GrpcMethod {
         service: "search.Shard".to_owned(),
         method: Some("Read".to_owned()),
-    };
-    Form::GrpcServiceConfig(vec![part_of(orders, place)])
+    }
+}
+
+/// What the operator writes for `orders`.
+fn config(orders: Orders) -> String {
+    Form::GrpcServiceConfig(vec![part_of(orders, read())])
         .render(None)
         .unwrap()
+}
+
+/// What it writes over the base of the client's example.
+fn config_over_base(client: &str, orders: Orders) -> String {
+    let base = example_data(&format!("{client}/base.yaml"), KEY);
+    let form = Form::GrpcServiceConfig(vec![part_of(orders, read())]);
+    form.render(Some(&base)).unwrap()
 }
 
 /// Checks that a call was hedged once: at least `delay` after it was sent, while the first attempt was still at work.
@@ -45,12 +56,45 @@ fn assert_not_hedged(call: &Call) {
 }
 
 async fn a_slow_call_is_hedged_after_the_delay(client: &'static str) {
+    for config in [
+        config(hedge_after(300.0)),
+        config_over_base(client, hedge_after(300.0)),
+    ] {
+        let mounted = Mounted::new(KEY, &config);
+        let searcher = Searcher::start(client, &mounted).await;
+        assert_not_hedged(&searcher.call("0").await);
+        for _ in 0..3 {
+            assert_hedged(&searcher.call("5000,0").await, Duration::from_millis(300));
+        }
+    }
+}
+
+/// The timeout that is written is the deadline, also where that is no whole number of seconds.
+async fn a_call_may_take_the_deadline_and_no_longer(client: &'static str) {
+    let part = part_within(Duration::from_millis(2900), off(), read());
+    let config = Form::GrpcServiceConfig(vec![part]).render(None).unwrap();
+    let searcher = Searcher::start(client, &Mounted::new(KEY, &config)).await;
+    assert_not_hedged(&searcher.call("2300").await);
+    let too_slow = searcher.call("5000").await;
+    assert!(too_slow.said.starts_with("DEADLINE_EXCEEDED"), "{too_slow:?}");
+}
+
+/// A trap: without hedging the call would have succeeded, a little late. Envoy waits for the first attempt.
+async fn a_hedge_that_fails_ends_the_call(client: &'static str) {
     let mounted = Mounted::new(KEY, &config(hedge_after(300.0)));
     let searcher = Searcher::start(client, &mounted).await;
-    assert_not_hedged(&searcher.call("0").await);
-    for _ in 0..3 {
-        assert_hedged(&searcher.call("5000,0").await, Duration::from_millis(300));
-    }
+    let call = searcher.call("5000,0!").await;
+    assert!(call.said.starts_with("UNAVAILABLE"), "{call:?}");
+    assert!(call.attempts[0].cancelled.is_some(), "{call:?}");
+}
+
+/// No retries come with hedging: a call whose first attempt fails ends with that.
+async fn a_first_attempt_that_fails_ends_the_call(client: &'static str) {
+    let mounted = Mounted::new(KEY, &config(hedge_after(300.0)));
+    let searcher = Searcher::start(client, &mounted).await;
+    let call = searcher.call("0!,0").await;
+    assert!(call.said.starts_with("UNAVAILABLE"), "{call:?}");
+    assert_eq!(call.attempts.len(), 1, "{call:?}");
 }
 
 async fn changes_and_off_are_taken_on_while_it_runs(client: &'static str) {
@@ -126,6 +170,9 @@ macro_rules! on_each_client {
 
 on_each_client!(
     a_slow_call_is_hedged_after_the_delay,
+    a_call_may_take_the_deadline_and_no_longer,
+    a_hedge_that_fails_ends_the_call,
+    a_first_attempt_that_fails_ends_the_call,
     changes_and_off_are_taken_on_while_it_runs,
     a_wrong_file_changes_nothing,
     a_file_wrong_from_the_start_hedges_nothing,

@@ -28,11 +28,16 @@ pub(crate) const fn off() -> Orders {
 
 /// `orders` for `place`, with a deadline of ten seconds and two attempts at most.
 pub(crate) fn part_of<P>(orders: Orders, place: P) -> Part<P> {
+    part_within(Duration::from_secs(10), orders, place)
+}
+
+/// `orders` for `place`, with another deadline.
+pub(crate) fn part_within<P>(deadline: Duration, orders: Orders, place: P) -> Part<P> {
     Part {
         target: "kb-search".to_owned(),
         orders,
         limits: Limits {
-            deadline: Some(Duration::from_secs(10)),
+            deadline: Some(deadline),
             max_attempts: 2,
             max_concurrent: 100,
         },

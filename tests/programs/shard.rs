@@ -6,10 +6,14 @@ use std::net::{Ipv4Addr, SocketAddr};
 use bytes::{Buf, Bytes, BytesMut};
 use h2::RecvStream;
 use h2::server::SendResponse;
-use http::{HeaderMap, HeaderValue, Request, Response};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::attempts::Attempts;
+
+const STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const OK: HeaderValue = HeaderValue::from_static("0");
+const UNAVAILABLE: HeaderValue = HeaderValue::from_static("14");
 
 /// Starts a shard on loopback, which notes in `attempts` what it sees. It ends with the test's runtime.
 ///
@@ -44,23 +48,20 @@ async fn answer(
     let previous = previous.map(|count| count.to_str().unwrap().to_owned());
     let query = message(request.into_body()).await?;
     let (call, takes) = query.split_once(' ').unwrap();
-    let answered = tokio::select! {
-        () = attempts.work(0, call, takes, previous) => true,
-        _ = poll_fn(|context| reply.poll_reset(context)) => false,
+    let succeeds = tokio::select! {
+        succeeds = attempts.work(0, call, takes, previous) => succeeds,
+        _ = poll_fn(|context| reply.poll_reset(context)) => return Ok(()),
     };
-    if answered {
-        let head = Response::builder()
-            .header("content-type", "application/grpc")
-            .body(())
-            .unwrap();
-        let mut body = reply.send_response(head, false)?;
+    let head = Response::builder().header("content-type", "application/grpc");
+    if succeeds {
+        let mut body = reply.send_response(head.body(()).unwrap(), false)?;
         body.send_data(framed(call), false)?;
-        body.send_trailers(HeaderMap::from_iter([(
-            http::HeaderName::from_static("grpc-status"),
-            HeaderValue::from_static("0"),
-        )]))?;
+        body.send_trailers(HeaderMap::from_iter([(STATUS, OK)]))
+    } else {
+        // A failure alone is said in the head: a client that has seen a head before would be committed to this attempt.
+        let head = head.header(STATUS, UNAVAILABLE).body(()).unwrap();
+        reply.send_response(head, true).map(drop)
     }
-    Ok(())
 }
 
 /// The one message of a body: a byte for compression, four for the length, then the message.

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 use tokio::net::TcpListener;
 
 use crate::attempts::{Attempts, CALL, TAKES};
@@ -23,8 +23,11 @@ pub(crate) async fn hosts(count: usize, attempts: &Attempts) -> Vec<SocketAddr> 
     addresses
 }
 
-async fn answer(State((host, attempts)): State<(usize, Attempts)>, headers: HeaderMap) -> String {
+async fn answer(State((host, attempts)): State<(usize, Attempts)>, headers: HeaderMap) -> StatusCode {
     let said = |name| headers.get(name).map_or("", |value| value.to_str().unwrap());
-    attempts.work(host, said(CALL), said(TAKES), None).await;
-    host.to_string()
+    if attempts.work(host, said(CALL), said(TAKES), None).await {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    }
 }
