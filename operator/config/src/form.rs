@@ -13,6 +13,7 @@ mod kitex;
 mod loki;
 mod manual;
 mod properties;
+mod proto_duration;
 mod tempo;
 mod time_span;
 mod tree;

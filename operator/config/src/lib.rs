@@ -33,6 +33,7 @@
 //! [`json_schema`] is the format for clients in other languages.
 
 mod error;
+#[cfg(feature = "forms")]
 mod form;
 mod native;
 mod rfc3339;
@@ -40,6 +41,7 @@ mod validity;
 mod wire;
 
 pub use error::DocumentError;
+#[cfg(feature = "forms")]
 pub use form::{
     CassandraTable, DataStaxProfile, Delivery, DotnetClient, EnvoyCluster, Form, GrpcMethod, HdfsClient,
     KitexMethod, LokiClient, Part, PropertiesPrefix, RenderError, TempoClient,

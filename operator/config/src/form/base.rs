@@ -38,9 +38,17 @@ fn read(
     parse(base).map_err(|why| bad("base", format!("{why}: write it as {language}")))
 }
 
-/// The document as text; that of a tree cannot fail, and if it did nothing must be published.
+/// The document as text, within what a ConfigMap holds. Writing a tree cannot fail; were it to, nothing is published.
 pub(super) fn written(text: Result<String, String>) -> Result<String, RenderError> {
-    text.map_err(|why| bad("base", why))
+    let text = text.map_err(|why| bad("base", why))?;
+    if text.len() > LARGEST {
+        let problem = format!(
+            "becomes {} bytes with hedging, and a ConfigMap holds {LARGEST}: split it",
+            text.len()
+        );
+        return Err(bad("base", problem));
+    }
+    Ok(text)
 }
 
 /// A value in the base and its place, such as `resources[0].virtual_hosts[1]`.

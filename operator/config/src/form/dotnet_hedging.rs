@@ -12,6 +12,7 @@ use std::ops::RangeInclusive;
 
 use super::base::{self, Node};
 use super::hedge::Hedge;
+use super::manual::told;
 use super::time_span::TimeSpan;
 use super::tree::Tree;
 use super::{Part, RenderError};
@@ -30,7 +31,8 @@ const TIMEOUTS: RangeInclusive<TimeSpan> = TimeSpan::from_millis(10)..=TimeSpan:
 /// A named HTTP client of .NET.
 ///
 /// On is, in `HttpClients.<name>.Hedging.Hedging`, `MaxHedgedAttempts`, the hedges without the primary, and `Delay` as
-/// `hh:mm:ss.fffffff`, to the millisecond, as its timers go no finer. Off is a `Delay` below zero.
+/// `hh:mm:ss.fffffff`, to the millisecond, as its timers go no finer. Off is a `Delay` below zero. There is no
+/// budget to tell, so it is off while the budget ramps up.
 ///
 /// With a base, only these two change. It must say a `Delay` below zero for the client, else off would hedge. Without one, the
 /// deadline stands as `TotalRequestTimeout` and as the timeout of an attempt (half of the circuit breaker's sampling of 30 s
@@ -55,7 +57,7 @@ pub(super) fn render(parts: &[Part<DotnetClient>], base: Option<&str>) -> Result
             None => Ok(Timeouts::of_deadline(part)),
         })
         .collect::<Result<Vec<_>, _>>()?;
-    let hedges = Hedge::of_all(parts, |a, b| same_key(&a.client, &b.client))?;
+    let hedges = told(parts, |a, b| same_key(&a.client, &b.client))?;
     if let Some(base) = base
         && hedges.iter().all(Option::is_none)
     {

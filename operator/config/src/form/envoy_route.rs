@@ -10,7 +10,9 @@
 //! hedges only where `retry_on` is set.
 
 use super::base::{self, Node};
-use super::hedge::{Hedge, proto_duration};
+use super::hedge::Hedge;
+use super::manual::told;
+use super::proto_duration;
 use super::tree::Tree;
 use super::{Part, RenderError};
 
@@ -34,7 +36,8 @@ const DEFAULT_TIMEOUT_MS: u64 = 15_000;
 ///
 /// On, each route has a `hedge_policy`, and in its `retry_policy` (its own, or a copy of the virtual host's, since Envoy does
 /// not merge them) the delay as `per_try_timeout`, in seconds to the millisecond, and `num_retries`, hedges and retries
-/// together, as many as the target may hedge: 1 to 4. `retry_on` and host predicates of the base stay. Off is the base.
+/// together, as many as the target may hedge: 1 to 4. `retry_on` and host predicates of the base stay. Off is the base, and so
+/// is a budget that ramps up: it stands in the cluster, which is not in this file.
 ///
 /// The base is the file that Envoy would read, with `resources`. Refused are routes that already hedge (off would hedge), that
 /// forbid retries, or that lead to several clusters by weight (hedging one would hedge all). Numbers with a fraction have to
@@ -58,7 +61,7 @@ pub(super) fn render(parts: &[Part<EnvoyCluster>], base: Option<&str>) -> Result
         .iter()
         .map(|part| routes(&config, &part.place.cluster))
         .collect::<Result<Vec<_>, _>>()?;
-    let hedges = Hedge::of_all(parts, |a, b| a == b)?;
+    let hedges = told(parts, |a, b| a == b)?;
     let mut changes = Vec::new();
     for ((part, hedge), routes) in parts.iter().zip(hedges).zip(found) {
         let Some(hedge) = hedge else { continue };
@@ -182,7 +185,7 @@ fn read_route(
         }
     }
     let timeout_ms = match action.field("timeout")? {
-        Some(timeout) => parse_duration(timeout.text()?)
+        Some(timeout) => proto_duration::parse(timeout.text()?)
             .ok_or_else(|| timeout.bad("is no duration: write it as seconds, such as 1.5s"))?,
         None => DEFAULT_TIMEOUT_MS,
     };
@@ -201,7 +204,7 @@ fn hedged(mut policy: Tree, hedge: &Hedge) -> Tree {
         *retry_on = RETRY_ON.into();
     }
     *policy.entry("num_retries", same_field) = hedge.hedges.into();
-    *policy.entry("per_try_timeout", same_field) = proto_duration(hedge.delay_ms.into()).into();
+    *policy.entry("per_try_timeout", same_field) = proto_duration::write(hedge.delay_ms.into()).into();
     let predicates = policy.entry("retry_host_predicate", same_field);
     let name = Tree::from(PREVIOUS_HOSTS);
     let known = |known: &Tree| matches!(known, Tree::Map(known) if known.get("name") == Some(&name));
@@ -247,7 +250,11 @@ fn refuse_fractions(tree: &Tree, at: &str) -> Result<(), RenderError> {
 
 /// Envoy reads each field by its name in the proto file, `retry_policy`, and by that in JSON, `retryPolicy`.
 fn same_field(a: &str, b: &str) -> bool {
-    a == b || camel_case(a) == camel_case(b)
+    // Of two spellings the longer one has underscores; the first letters differ most often, and tell at once.
+    a == b
+        || (a.len() != b.len()
+            && a.as_bytes().first() == b.as_bytes().first()
+            && camel_case(a) == camel_case(b))
 }
 
 fn camel_case(name: &str) -> String {
@@ -257,16 +264,4 @@ fn camel_case(name: &str) -> String {
         let (initial, rest) = word.split_at(word.chars().next().map_or(0, char::len_utf8));
         name + &initial.to_uppercase() + rest
     })
-}
-
-/// A duration in the JSON of protocol buffers, in milliseconds, cut off as Envoy does.
-fn parse_duration(text: &str) -> Option<u64> {
-    let number = text.strip_suffix('s')?;
-    let (secs, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    if secs.is_empty() || secs.len() > 12 || fraction.len() > 9 || !digits(secs) || !digits(fraction) {
-        return None;
-    }
-    let millis: u64 = format!("{fraction:0<3}")[..3].parse().ok()?;
-    Some(secs.parse::<u64>().ok()? * 1000 + millis)
 }

@@ -13,7 +13,8 @@ pub enum RenderError {
         /// What is wrong, and what to do.
         problem: String,
     },
-    /// The system cannot be told these orders, or would refuse them.
+    /// The system cannot be told these orders, or would refuse them. No target that is off is refused so: what is published
+    /// must then be off, for the document that stands says orders of before.
     #[error("{target}: {problem}")]
     Orders {
         /// The target.

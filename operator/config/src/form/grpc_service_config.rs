@@ -1,15 +1,20 @@
 //! The service config of gRPC.
 //!
 //! What surprises: `retryThrottling` is no load budget. It drains on failures only, and a slow server that fails nothing is
-//! hedged without a limit; the budget of a target is not told to gRPC at all. And entries do not inherit: the one with the
+//! hedged without a limit; the budget of a target cannot be told to gRPC at all, so that it is off while the budget ramps up.
+//! And entries do not inherit: the one with the
 //! most specific name holds alone, so a new entry repeats what held before it.
 //!
 //! Sources: gRFC [A2](https://github.com/grpc/proposal/blob/master/A2-service-configs-in-dns.md) and
 //! [A6](https://github.com/grpc/proposal/blob/master/A6-client-retries.md), and
 //! [`service_config.proto`](https://github.com/grpc/grpc-proto/blob/master/grpc/service_config/service_config.proto).
 
+use std::collections::HashSet;
+
 use super::base::{self, Node, exactly};
-use super::hedge::{Hedge, proto_duration};
+use super::hedge::Hedge;
+use super::manual::told;
+use super::proto_duration;
 use super::tree::Tree;
 use super::{Part, RenderError};
 
@@ -43,7 +48,7 @@ pub(super) fn render(parts: &[Part<GrpcMethod>], base: Option<&str>) -> Result<S
         .iter()
         .map(|part| source(&entries, part.place.name()))
         .collect::<Result<Vec<_>, _>>()?;
-    let hedges = Hedge::of_all(parts, |a, b| a.name() == b.name())?;
+    let hedges = told(parts, |a, b| a.name() == b.name())?;
     for (part, hedge) in parts.iter().zip(&hedges) {
         if hedge.is_some() && part.place.service.is_empty() {
             return Err(part.cannot("names no service, which would be every call of the client: name one"));
@@ -68,19 +73,19 @@ pub(super) fn render(parts: &[Part<GrpcMethod>], base: Option<&str>) -> Result<S
         if parts[..at].iter().any(|earlier| earlier.place.name() == name) {
             continue; // Both are off, and have one entry.
         }
-        let own = source.filter(|entry| entry.names == [name]);
+        let named = source.filter(|entry| entry.names.contains(&name));
         // An off method under a service that hedges needs an entry of its own to stay off.
         let covered = parts
             .iter()
             .zip(&hedges)
             .any(|(other, hedge)| hedge.is_some() && other.place.name() == (name.0, ""));
-        if hedge.is_none() && base.is_some() && (own.is_some() || !covered) {
+        if hedge.is_none() && base.is_some() && (named.is_some() || !covered) {
             continue;
         }
-        let entry = match own {
-            Some(entry) => written.get_mut(entry.index),
-            None => {
-                if let Some(entry) = source.filter(|entry| entry.names.contains(&name)) {
+        let entry = match named {
+            Some(entry) if entry.names.len() == 1 => written.get_mut(entry.index),
+            _ => {
+                if let Some(entry) = named {
                     take_name(written.get_mut(entry.index), name);
                 }
                 written.push(new_entry(source.map(|entry| entry.tree), part, base.is_none()));
@@ -93,9 +98,10 @@ pub(super) fn render(parts: &[Part<GrpcMethod>], base: Option<&str>) -> Result<S
     }
     let mut at = 0;
     written.retain(|entry| {
-        let had_names = entries.get(at).is_none_or(|entry| !entry.names.is_empty());
+        let named_before = entries.get(at).is_some_and(|entry| !entry.names.is_empty());
         at += 1;
-        !had_names || !matches!(entry, Tree::Map(map) if map.get("name") == Some(&Tree::List(Vec::new())))
+        let nameless = matches!(entry, Tree::Map(map) if map.get("name") == Some(&Tree::List(Vec::new())));
+        !(named_before && nameless)
     });
     base::written(config.to_json())
 }
@@ -115,7 +121,8 @@ struct Entry<'a> {
 }
 
 fn entries(config: &Tree) -> Result<Vec<Entry<'_>>, RenderError> {
-    let mut entries: Vec<Entry<'_>> = Vec::new();
+    let mut entries = Vec::new();
+    let mut seen = HashSet::new();
     for (index, node) in Node::root(config, exactly)
         .list("methodConfig")?
         .into_iter()
@@ -125,7 +132,7 @@ fn entries(config: &Tree) -> Result<Vec<Entry<'_>>, RenderError> {
         for node in node.list("name")? {
             let part = |key| node.field(key)?.map_or(Ok(""), |part| part.text());
             let name = (part("service")?, part("method")?);
-            if names.contains(&name) || entries.iter().any(|entry| entry.names.contains(&name)) {
+            if !seen.insert(name) {
                 return Err(node.bad(format!("names {}/{} a second time: name it once", name.0, name.1)));
             }
             names.push(name);
@@ -207,7 +214,10 @@ fn take_name(entry: Option<&mut Tree>, (service, method): Name<'_>) {
 fn policy(hedge: &Hedge) -> Tree {
     Tree::map([
         ("maxAttempts", (hedge.hedges + 1).into()),
-        ("hedgingDelay", proto_duration(hedge.delay_ms.into()).into()),
+        (
+            "hedgingDelay",
+            proto_duration::write(hedge.delay_ms.into()).into(),
+        ),
         ("nonFatalStatusCodes", Tree::List(Vec::new())),
     ])
 }

@@ -94,11 +94,3 @@ impl Limits {
         u64::try_from(ms).ok().filter(|ms| *ms > 0)
     }
 }
-
-/// Milliseconds as the JSON of protocol buffers has a duration: seconds, with three digits where they are needed.
-pub(super) fn proto_duration(ms: u64) -> String {
-    match (ms / 1000, ms % 1000) {
-        (secs, 0) => format!("{secs}s"),
-        (secs, ms) => format!("{secs}.{ms:03}s"),
-    }
-}

@@ -109,7 +109,6 @@ fn check_base(config: &Tree, place: &KitexMethod) -> Result<(), RenderError> {
         "backup_policy",
         "add one, for Kitex skips an entry without, and off would not be off",
     )?;
-    policy.path(&["stop_policy", "cb_policy"])?;
     if let Some(cb_policy) = policy.path(&["stop_policy", "cb_policy"])? {
         cb_policy.field("error_rate")?;
     }

@@ -37,7 +37,7 @@ impl Tree {
     /// keys, tags, two documents) is refused, and so is what would grow out of bounds.
     pub(super) fn from_yaml(text: &str) -> Result<Self, String> {
         let options = serde_saphyr::options! {
-            budget: serde_saphyr::budget! { max_nodes: 200_000, max_aliases: 1_000 },
+            budget: serde_saphyr::budget! { max_nodes: 600_000, max_aliases: 1_000 },
             duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::Error,
             merge_keys: serde_saphyr::options::MergeKeyPolicy::Error,
             alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: 20_000 },

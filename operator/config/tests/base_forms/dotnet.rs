@@ -40,7 +40,6 @@ fn rendered(form: &Form, base: Option<&str>) -> Value {
 fn the_documents_read_as_the_golden_files() {
     for (name, orders, delay) in [
         ("on", on(512.0, 10.0), "00:00:00.5120000"),
-        ("ramping", on(512.0, 2.5), "00:00:00.5120000"),
         ("changed", on(600.25, 10.0), "00:00:00.6010000"),
     ] {
         let document = crate::json(&golden(
@@ -60,6 +59,11 @@ fn the_documents_read_as_the_golden_files() {
         None,
     );
     golden("dotnet-hedging/without-base-off.json", &search(off()), None);
+}
+
+#[test]
+fn a_budget_that_ramps_up_and_cannot_be_told_is_off() {
+    assert_eq!(search(on(512.0, 2.5)).render(Some(BASE)).unwrap(), BASE);
 }
 
 #[test]

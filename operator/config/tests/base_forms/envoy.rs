@@ -52,7 +52,6 @@ fn previous_hosts() -> Value {
 fn the_documents_read_as_the_golden_files() {
     for (name, orders, delay) in [
         ("on", on(512.0, 10.0), "0.512s"),
-        ("ramping", on(512.0, 2.5), "0.512s"),
         ("changed", on(600.25, 10.0), "0.601s"),
     ] {
         let document = yaml(&golden(
@@ -82,6 +81,11 @@ fn the_documents_read_as_the_golden_files() {
         }
         assert_eq!(document, wanted);
     }
+}
+
+#[test]
+fn a_budget_that_ramps_up_and_cannot_be_told_is_off() {
+    assert_eq!(search(on(512.0, 2.5)).render(Some(BASE)).unwrap(), BASE);
 }
 
 #[test]
@@ -285,5 +289,18 @@ fn a_delay_that_is_not_under_the_timeout_of_a_route_is_refused() {
             .render(Some(&route("timeout: 0s")))
             .is_ok(),
         "0 is without end"
+    );
+}
+
+#[test]
+fn a_document_larger_than_a_config_map_holds_is_refused() {
+    let routes = "{ match: { prefix: /p }, route: { cluster: search } }, ".repeat(2700);
+    let base = host(&format!("routes: [{routes}]"));
+    assert_eq!(search(off()).render(Some(&base)).unwrap(), base);
+    let (at, problem) = refused_base(&search(on(512.0, 10.0)), &base);
+    assert_eq!(at, "base");
+    assert!(
+        problem.contains("bytes with hedging, and a ConfigMap holds 1048576"),
+        "{problem}"
     );
 }

@@ -66,7 +66,6 @@ fn the_documents_read_as_the_golden_files() {
         );
     };
     read_hedges("on", on(512.0, 10.0), "0.512s");
-    read_hedges("ramping", on(512.0, 2.5), "0.512s");
     read_hedges("changed", on(600.25, 10.0), "0.601s");
     golden(
         "grpc-service-config/without-base-on.json",
@@ -74,6 +73,11 @@ fn the_documents_read_as_the_golden_files() {
         None,
     );
     golden("grpc-service-config/without-base-off.json", &read(off()), None);
+}
+
+#[test]
+fn a_budget_that_ramps_up_and_cannot_be_told_is_off() {
+    assert_eq!(read(on(512.0, 2.5)).render(Some(BASE)).unwrap(), BASE);
 }
 
 #[test]
@@ -253,4 +257,16 @@ fn what_grpc_cannot_be_told_is_refused() {
         entries(&rendered(&form(vec![long]), None))[0]["timeout"],
         "1.500s"
     );
+}
+
+#[test]
+fn an_entry_of_many_names_gives_up_one() {
+    let names: Vec<_> = (0..8000)
+        .map(|n| json!({ "service": "s", "method": n.to_string() }))
+        .collect();
+    let base = json!({ "methodConfig": [{ "name": names }] }).to_string();
+    let one = form(vec![part("one", on(20.0, 10.0), method("s", "7999"))]);
+    let document = crate::json(&one.render(Some(&base)).unwrap());
+    assert_eq!(entries(&document)[0]["name"].as_array().unwrap().len(), 7999);
+    assert_eq!(entries(&document)[1]["hedgingPolicy"]["hedgingDelay"], "0.020s");
 }
