@@ -11,6 +11,7 @@ mod hdfs;
 mod hedge;
 mod kitex;
 mod loki;
+mod manual;
 mod properties;
 mod tempo;
 mod time_span;
