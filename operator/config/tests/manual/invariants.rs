@@ -6,7 +6,7 @@ use hedgerow_config::{CassandraTable, DataStaxProfile, Form, Limits, Part, Prope
 use hedgerow_tuner::{Hedging, Orders, Reason};
 use proptest::prelude::*;
 
-use crate::read_back::{cql, hadoop, hocon, properties, yaml};
+use crate::read_back::{cql, delay_of, hadoop, hocon, policy_of, properties, yaml};
 use crate::{hdfs, loki, on, part, prefix, profile, rendered, table, tempo};
 
 fn any_number() -> impl Strategy<Value = f64> {
@@ -101,7 +101,6 @@ proptest! {
         let written = |form: Form| rendered(&form);
 
         let driver = hocon(&written(Form::DataStax(vec![part(&orders, profile(None))])));
-        let driver = &driver["datastax-java-driver"]["advanced"]["speculative-execution-policy"]["delay"];
         let tables = cql(&written(Form::Cassandra(vec![part(&orders, table("k", "t"))])));
         let client = hadoop(&written(Form::Hdfs(vec![part(&orders, hdfs(None))])));
         let loki = yaml(&written(Form::Loki(vec![part(&orders, loki(None))])));
@@ -109,7 +108,7 @@ proptest! {
         let lines = properties(&written(Form::Properties(vec![part(&orders, prefix(None))])));
 
         for millis in [
-            driver.as_duration().unwrap().as_millis().to_string().as_str(),
+            delay_of(policy_of(&driver, None)).as_millis().to_string().as_str(),
             tables["k.t"].strip_suffix("ms").unwrap(),
             &client["dfs.client.hedged.read.threshold.millis"],
             loki["storage_config"]["hedging"]["at"].as_str().unwrap().strip_suffix("ms").unwrap(),

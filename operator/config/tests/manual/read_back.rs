@@ -5,18 +5,25 @@ use std::time::Duration;
 
 use hedgerow_config::{Form, Identity, Limits, NativeDocument, Part, Validity};
 use hedgerow_tuner::Timestamp;
-use hocon::{Hocon, HoconLoader};
-use serde_json::Value;
+use hocon_rs::{Config, Value};
+use serde_json::Value as Json;
 
 use crate::{OFF, forms, hdfs, loki, on, part, prefix, profile, ramping, rendered, tempo};
 
-pub(crate) fn hocon(document: &str) -> Hocon {
-    HoconLoader::new()
-        .strict()
-        .load_str(document)
-        .unwrap()
-        .hocon()
-        .unwrap()
+pub(crate) fn hocon(document: &str) -> Value {
+    Config::parse_str(document, None).unwrap()
+}
+
+/// The settings of the policy of a profile, or of the default one.
+pub(crate) fn policy_of<'a>(config: &'a Value, profile: Option<&str>) -> &'a Value {
+    let mut path = vec!["datastax-java-driver"];
+    path.extend(profile.into_iter().flat_map(|profile| ["profiles", profile]));
+    path.extend(["advanced", "speculative-execution-policy"]);
+    config.get_by_path(path).unwrap()
+}
+
+pub(crate) fn delay_of(policy: &Value) -> Duration {
+    policy.get_by_path(["delay"]).unwrap().as_duration().unwrap()
 }
 
 pub(crate) fn hadoop(document: &str) -> BTreeMap<String, String> {
@@ -33,7 +40,7 @@ pub(crate) fn hadoop(document: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
-pub(crate) fn yaml(document: &str) -> Value {
+pub(crate) fn yaml(document: &str) -> Json {
     serde_saphyr::from_str(document).unwrap()
 }
 
@@ -71,32 +78,30 @@ fn document(name: &str, orders: &hedgerow_tuner::Orders) -> String {
 
 #[test]
 fn hocon_says_policy_executions_and_delay_for_each_profile() {
-    let on = hocon(&document("data-stax.conf", &on()));
-    let driver = &on["datastax-java-driver"];
-    let policy = &driver["advanced"]["speculative-execution-policy"];
-    assert_eq!(
-        policy["class"].as_string().unwrap(),
-        "ConstantSpeculativeExecutionPolicy"
+    let text = |policy: &Value, key: &str| policy.get_by_path([key]).unwrap().as_str().unwrap().to_owned();
+    let (on, off) = (
+        hocon(&document("data-stax.conf", &on())),
+        hocon(&document("data-stax.conf", &OFF)),
     );
-    assert_eq!(policy["max-executions"].as_i64(), Some(2));
-    assert_eq!(policy["delay"].as_duration(), Some(Duration::from_millis(512)));
 
-    let off = hocon(&document("data-stax.conf", &OFF));
-    for (state, executions) in [(&on, 3), (&off, 3)] {
-        let reports = &state["datastax-java-driver"]["profiles"]["reports"]["advanced"];
-        let policy = &reports["speculative-execution-policy"];
-        assert_eq!(policy["max-executions"].as_i64(), Some(executions));
-        assert_eq!(policy["delay"].as_duration(), Some(Duration::from_secs(2)));
-    }
-    let policy = &off["datastax-java-driver"]["advanced"]["speculative-execution-policy"];
-    let Hocon::Hash(settings) = policy else {
-        panic!("{policy:?}");
-    };
-    assert_eq!(settings.len(), 1, "off has nothing but its class");
+    let policy = policy_of(&on, None);
+    assert_eq!(text(policy, "class"), "ConstantSpeculativeExecutionPolicy");
+    assert_eq!(policy.get_by_path(["max-executions"]).unwrap().as_i64(), Some(2));
+    assert_eq!(delay_of(policy), Duration::from_millis(512));
+
+    let policy = policy_of(&off, None);
+    assert_eq!(text(policy, "class"), "NoSpeculativeExecutionPolicy");
     assert_eq!(
-        policy["class"].as_string().unwrap(),
-        "NoSpeculativeExecutionPolicy"
+        policy.as_object().unwrap().len(),
+        1,
+        "off has nothing but its class"
     );
+
+    for state in [&on, &off] {
+        let policy = policy_of(state, Some("reports"));
+        assert_eq!(policy.get_by_path(["max-executions"]).unwrap().as_i64(), Some(3));
+        assert_eq!(delay_of(policy), Duration::from_secs(2));
+    }
 }
 
 #[test]
@@ -112,10 +117,7 @@ fn a_profile_may_have_any_name() {
     ] {
         let form = Form::DataStax(vec![part(&on(), profile(Some(name)))]);
         let read = hocon(&rendered(&form));
-        let Hocon::Hash(profiles) = &read["datastax-java-driver"]["profiles"] else {
-            panic!("{read:?}");
-        };
-        assert_eq!(profiles.keys().collect::<Vec<_>>(), [name]);
+        assert_eq!(delay_of(policy_of(&read, Some(name))), Duration::from_millis(512));
     }
 }
 
@@ -235,7 +237,7 @@ fn properties_have_the_orders_of_the_native_document_as_keys() {
     let validity = Validity::new(Timestamp::from_millis(0), None);
     for orders in [on(), ramping(), OFF] {
         let native = NativeDocument::new(&identity, &orders, &crate::limits(), 1, validity);
-        let json: Value = serde_json::from_str(&native.to_json()).unwrap();
+        let json: Json = serde_json::from_str(&native.to_json()).unwrap();
         let mut keys = BTreeSet::new();
         for (key, value) in json.as_object().unwrap() {
             match value.as_object() {
