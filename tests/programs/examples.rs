@@ -4,11 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use hedgerow_api::{HedgePolicySpec, decode_spec};
+use hedgerow_api::{HedgePolicySpec, Output, decode_spec};
+use hedgerow_config::{DotnetClient, EnvoyCluster, Form, GrpcMethod, KitexMethod};
 use hedgerow_tests::{Part, part, repository, scratch};
+use hedgerow_tuner::Orders;
 use serde_json::Value;
 
 use crate::mounted::Mounted;
+use crate::orders::{hedge_after, off, part_of};
 
 /// The data `key` of the ConfigMap in a file of `examples/`.
 pub(crate) fn example_data(file: &str, key: &str) -> String {
@@ -73,6 +76,57 @@ fn a_base_is_there_and_agrees_to_be_read() {
             assert_eq!(found["metadata"]["labels"]["hedgerow.dev/role"], "base");
             assert!(found["data"][&*base.key].is_string(), "{}", folder.display());
         }
+    }
+}
+
+/// What is off is the base, and what is on is not.
+#[test]
+fn hedging_is_written_into_each_base() {
+    for folder in folders() {
+        let objects = objects(&folder);
+        for output in policies(&objects).into_iter().flat_map(|policy| policy.publish) {
+            let Some(base) = &output.base else { continue };
+            let maps = of_kind(&objects, "ConfigMap");
+            let map = maps
+                .into_iter()
+                .find(|map| map["metadata"]["name"] == *base.config_map);
+            let base = map.unwrap()["data"][&*base.key].as_str();
+            assert_eq!(form(&output, off()).render(base).as_deref(), Ok(base.unwrap()));
+            assert_ne!(
+                form(&output, hedge_after(300.0)).render(base).as_deref().unwrap(),
+                base.unwrap()
+            );
+        }
+    }
+}
+
+/// The form of an output with a base, for its first target.
+fn form(output: &Output, orders: Orders) -> Form {
+    let [target, ..] = &output.targets[..] else {
+        panic!("an output without targets")
+    };
+    if let Some(place) = &target.envoy_route {
+        let cluster = place.cluster.to_string();
+        Form::EnvoyRoute(vec![part_of(orders, EnvoyCluster { cluster })])
+    } else if let Some(place) = &target.grpc_service_config {
+        let (service, method) = (
+            place.service.to_string(),
+            place.method.as_deref().map(str::to_owned),
+        );
+        Form::GrpcServiceConfig(vec![part_of(orders, GrpcMethod { service, method })])
+    } else if let Some(place) = &target.dotnet_hedging {
+        let client = place.client.to_string();
+        Form::DotnetHedging(vec![part_of(orders, DotnetClient { client })])
+    } else if let Some(place) = &target.kitex {
+        let (client, server, method) = (&place.client, &place.server, &place.method);
+        let place = KitexMethod {
+            client: client.to_string(),
+            server: server.to_string(),
+            method: method.to_string(),
+        };
+        Form::Kitex(vec![part_of(orders, place)])
+    } else {
+        panic!("{} takes no base", output.format.as_str())
     }
 }
 

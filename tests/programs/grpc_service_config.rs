@@ -74,7 +74,13 @@ async fn a_call_may_take_the_deadline_and_no_longer(client: &'static str) {
     let part = part_within(Duration::from_millis(2900), off(), read());
     let config = Form::GrpcServiceConfig(vec![part]).render(None).unwrap();
     let searcher = Searcher::start(client, &Mounted::new(KEY, &config)).await;
-    assert_not_hedged(&searcher.call("2300").await);
+    eventually("an answer comes in time", SOON, async || {
+        let call = searcher.call("2200").await;
+        ensure!(call.said.starts_with("OK"), "{call:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
     let too_slow = searcher.call("5000").await;
     assert!(too_slow.said.starts_with("DEADLINE_EXCEEDED"), "{too_slow:?}");
 }

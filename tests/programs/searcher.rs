@@ -68,8 +68,13 @@ impl Searcher {
             answers,
         });
         let searcher = Self { attempts, log, talk };
-        let first = searcher.call("0").await;
-        assert!(first.said.starts_with("OK"), "{first:?}");
+        eventually("the client is connected", SOON, async || {
+            let call = searcher.call("0").await;
+            ensure!(call.said.starts_with("OK"), "{call:?}");
+            Ok(())
+        })
+        .await
+        .unwrap();
         searcher
     }
 
