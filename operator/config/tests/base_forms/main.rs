@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // Helpers of tests; clippy.toml allows them only inside the tests themselves.
 
+mod cases;
 #[path = "../committed/mod.rs"]
 mod committed;
 mod dotnet;
