@@ -56,7 +56,7 @@ impl Attempts {
         .await;
         underway.ended = true;
         self.note(call, underway.index, |attempt| {
-            attempt.answered = Some(Instant::now())
+            attempt.answered = Some(Instant::now());
         });
         succeeds
     }

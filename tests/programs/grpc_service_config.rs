@@ -155,6 +155,25 @@ async fn a_file_wrong_from_the_start_hedges_nothing(client: &'static str) {
     assert_not_hedged(&searcher.call("1000,0").await);
 }
 
+/// As the base of the example wants it; by the default of gRPC it goes to the same one.
+#[tokio::test]
+async fn a_hedge_goes_to_another_shard_by_round_robin() {
+    let searcher =
+        async |config: String| Searcher::start_with_two("grpc-node", &Mounted::new(KEY, &config)).await;
+    let by_default = searcher(config(hedge_after(300.0))).await;
+    let call = by_default.call("5000,0").await;
+    assert_eq!(call.attempts[0].host, call.attempts[1].host, "{call:?}");
+
+    let by_turns = searcher(config_over_base("grpc-node", hedge_after(300.0))).await;
+    eventually("both shards are connected", SOON, async || {
+        let call = by_turns.call("5000,0").await;
+        ensure!(call.attempts[0].host != call.attempts[1].host, "{call:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+}
+
 /// The tests, for each client.
 macro_rules! on_each_client {
     ($($test:ident),* $(,)?) => {

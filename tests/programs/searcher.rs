@@ -1,7 +1,6 @@
 //! A client of gRPC: one of `examples/`, which makes a call for each line that it is given.
 
 use std::fs::{self, File};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -19,7 +18,7 @@ use crate::shard::shard;
 
 const SOON: Duration = Duration::from_secs(60);
 
-/// A client that runs, and the shard that it asks.
+/// A client that runs, and what the shards saw that it asks.
 pub(crate) struct Searcher {
     attempts: Attempts,
     log: PathBuf,
@@ -40,19 +39,30 @@ pub(crate) struct Call {
     pub(crate) said: String,
     /// When it was sent.
     pub(crate) sent: Instant,
-    /// What the shard saw of it.
+    /// What the shards saw of it.
     pub(crate) attempts: Vec<Attempt>,
 }
 
 impl Searcher {
-    /// Starts the program `name` on the file in `mounted`, and waits until it is connected: a call that waits for that is hedged
-    /// as any other.
+    /// Starts the program `name` on the file in `mounted`, with one shard, and waits until it is connected: a call that waits for
+    /// that is hedged as any other.
     pub(crate) async fn start(name: &'static str, mounted: &Mounted) -> Self {
         let attempts = Attempts::default();
-        let shard: SocketAddr = shard(&attempts).await;
+        let target = shard(0, &attempts).await.to_string();
+        Self::start_on(name, &target, attempts, mounted).await
+    }
+
+    /// The same with two shards, for a client that takes two addresses.
+    pub(crate) async fn start_with_two(name: &'static str, mounted: &Mounted) -> Self {
+        let attempts = Attempts::default();
+        let target = format!("ipv4:{},{}", shard(0, &attempts).await, shard(1, &attempts).await);
+        Self::start_on(name, &target, attempts, mounted).await
+    }
+
+    async fn start_on(name: &'static str, target: &str, attempts: Attempts, mounted: &Mounted) -> Self {
         let log = scratch(name).unwrap().join("log");
         let mut child = Command::new(program(name).unwrap())
-            .arg(shard.to_string())
+            .arg(target)
             .arg(mounted.file())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -15,26 +15,26 @@ const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const OK: HeaderValue = HeaderValue::from_static("0");
 const UNAVAILABLE: HeaderValue = HeaderValue::from_static("14");
 
-/// Starts a shard on loopback, which notes in `attempts` what it sees. It ends with the test's runtime.
+/// Starts the shard `host` on loopback, which notes in `attempts` what it sees. It ends with the test's runtime.
 ///
 /// A query is the name of a call, a space, and what the attempts of it take (see [`Attempts::work`]); the answer is that name.
-pub(crate) async fn shard(attempts: &Attempts) -> SocketAddr {
+pub(crate) async fn shard(host: usize, attempts: &Attempts) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
     let attempts = attempts.clone();
     tokio::spawn(async move {
         while let Ok((socket, _)) = listener.accept().await {
-            tokio::spawn(serve(socket, attempts.clone()));
+            tokio::spawn(serve(socket, host, attempts.clone()));
         }
     });
     address
 }
 
-async fn serve(socket: TcpStream, attempts: Attempts) -> Result<(), h2::Error> {
+async fn serve(socket: TcpStream, host: usize, attempts: Attempts) -> Result<(), h2::Error> {
     let mut connection = h2::server::handshake(socket).await?;
     while let Some(request) = connection.accept().await {
         let (request, reply) = request?;
-        tokio::spawn(answer(request, reply, attempts.clone()));
+        tokio::spawn(answer(request, reply, host, attempts.clone()));
     }
     Ok(())
 }
@@ -42,6 +42,7 @@ async fn serve(socket: TcpStream, attempts: Attempts) -> Result<(), h2::Error> {
 async fn answer(
     request: Request<RecvStream>,
     mut reply: SendResponse<Bytes>,
+    host: usize,
     attempts: Attempts,
 ) -> Result<(), h2::Error> {
     let previous = request.headers().get("grpc-previous-rpc-attempts");
@@ -49,7 +50,7 @@ async fn answer(
     let query = message(request.into_body()).await?;
     let (call, takes) = query.split_once(' ').unwrap();
     let succeeds = tokio::select! {
-        succeeds = attempts.work(0, call, takes, previous) => succeeds,
+        succeeds = attempts.work(host, call, takes, previous) => succeeds,
         _ = poll_fn(|context| reply.poll_reset(context)) => return Ok(()),
     };
     let head = Response::builder().header("content-type", "application/grpc");
