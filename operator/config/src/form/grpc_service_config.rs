@@ -221,3 +221,15 @@ fn policy(hedge: &Hedge) -> Tree {
         ("nonFatalStatusCodes", Tree::List(Vec::new())),
     ])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::timeout;
+
+    #[test]
+    fn a_timeout_has_nine_digits_or_none() {
+        for (ms, text) in [(10_000, "10s"), (2900, "2.900000000s"), (1, "0.001000000s")] {
+            assert_eq!(timeout(ms), text);
+        }
+    }
+}
