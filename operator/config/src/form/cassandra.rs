@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use super::manual::told;
+use super::manual::told_places;
 use super::{Part, RenderError};
 
 /// The longest name of a keyspace, and before Cassandra 5 of a table.
@@ -32,16 +32,8 @@ pub struct CassandraTable {
 }
 
 pub(super) fn render(parts: &[Part<CassandraTable>]) -> Result<String, RenderError> {
-    for part in parts {
-        check(part, "keyspace", &part.place.keyspace, LONGEST_KEYSPACE)?;
-        check(part, "table", &part.place.table, LONGEST_TABLE)?;
-    }
     let mut statements = NOTE.to_owned();
-    for (at, (part, hedge)) in parts.iter().zip(told(parts, PartialEq::eq)?).enumerate() {
-        let CassandraTable { keyspace, table } = &part.place;
-        if parts[..at].iter().any(|earlier| earlier.place == part.place) {
-            continue; // Both are off.
-        }
+    for (CassandraTable { keyspace, table }, hedge) in told_places(parts, check)? {
         let retry = hedge.map_or_else(|| "NEVER".to_owned(), |hedge| format!("{}ms", hedge.delay_ms));
         // Writing to a string cannot fail.
         let _ = writeln!(
@@ -52,13 +44,18 @@ pub(super) fn render(parts: &[Part<CassandraTable>]) -> Result<String, RenderErr
     Ok(statements)
 }
 
-fn check(part: &Part<CassandraTable>, what: &str, name: &str, longest: usize) -> Result<(), RenderError> {
+fn check(part: &Part<CassandraTable>) -> Result<(), RenderError> {
+    let CassandraTable { keyspace, table } = &part.place;
     let in_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    if (1..=longest).contains(&name.len()) && name.chars().all(in_word) {
-        Ok(())
-    } else {
-        Err(part.cannot(format!(
-            "{name:?} is no name of a {what}: give 1 to {longest} letters, digits and underscores"
-        )))
+    for (what, name, longest) in [
+        ("keyspace", keyspace, LONGEST_KEYSPACE),
+        ("table", table, LONGEST_TABLE),
+    ] {
+        if !(1..=longest).contains(&name.len()) || !name.chars().all(in_word) {
+            return Err(part.cannot(format!(
+                "{name:?} is no name of a {what}: give 1 to {longest} letters, digits and underscores"
+            )));
+        }
     }
+    Ok(())
 }

@@ -7,7 +7,7 @@
 use std::fmt::Write;
 
 use super::hedge::Hedge;
-use super::manual::told;
+use super::manual::told_places;
 use super::{Part, RenderError};
 
 /// The name of the default profile within the driver, which the config may not use.
@@ -33,16 +33,10 @@ pub struct DataStaxProfile {
 }
 
 pub(super) fn render(parts: &[Part<DataStaxProfile>]) -> Result<String, RenderError> {
-    for part in parts {
-        check(part)?;
-    }
     let mut default = String::new();
     let mut profiles = String::new();
-    for (at, (part, hedge)) in parts.iter().zip(told(parts, PartialEq::eq)?).enumerate() {
-        if parts[..at].iter().any(|earlier| earlier.place == part.place) {
-            continue; // Both are off.
-        }
-        match &part.place.profile {
+    for (place, hedge) in told_places(parts, check)? {
+        match &place.profile {
             None => default = policy(hedge, "  "),
             Some(profile) => {
                 let policy = policy(hedge, "      ");

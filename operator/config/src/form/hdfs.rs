@@ -29,19 +29,28 @@ pub struct HdfsClient {
     pub threads: Option<u32>,
 }
 
+impl Part<HdfsClient> {
+    fn threads(&self) -> u32 {
+        let in_flight = self.limits.max_concurrent;
+        self.place.threads.unwrap_or(in_flight).min(in_flight)
+    }
+}
+
 pub(super) fn render(parts: &[Part<HdfsClient>]) -> Result<String, RenderError> {
-    let properties = match told_one(parts)? {
+    let properties = match told_one(parts, check)? {
         None => property("threadpool.size", 0),
         Some((part, hedge)) => {
-            let in_flight = part.limits.max_concurrent;
-            let threads = part.place.threads.unwrap_or(in_flight).min(in_flight);
-            if threads == 0 {
-                return Err(part.cannot("0 threads are off: give at least 1 thread and 1 hedge in flight"));
-            }
-            property("threadpool.size", threads) + &property("threshold.millis", hedge.delay_ms)
+            property("threadpool.size", part.threads()) + &property("threshold.millis", hedge.delay_ms)
         }
     };
     Ok(format!("{HEAD}{properties}{FOOT}"))
+}
+
+fn check(part: &Part<HdfsClient>) -> Result<(), RenderError> {
+    match part.threads() {
+        0 => Err(part.cannot("0 threads are off: give at least 1 thread and 1 hedge in flight")),
+        _ => Ok(()),
+    }
 }
 
 fn property(name: &str, value: u32) -> String {

@@ -28,16 +28,21 @@ pub struct LokiClient {
 }
 
 pub(super) fn render(parts: &[Part<LokiClient>]) -> Result<String, RenderError> {
-    let hedging = match told_one(parts)? {
+    let hedging = match told_one(parts, check)? {
         None => "    at: 0s\n    up_to: 1\n".to_owned(),
-        Some((part, hedge)) => {
-            let max_per_second = part.place.max_per_second.unwrap_or(MAX_PER_SECOND);
-            if max_per_second == 0 {
-                return Err(part.cannot("maxPerSecond is 0, with which each hedge fails: give at least 1"));
-            }
-            let (at, up_to) = (hedge.delay_ms, hedge.hedges + 1);
-            format!("    at: {at}ms\n    up_to: {up_to}\n    max_per_second: {max_per_second}\n")
-        }
+        Some((part, hedge)) => format!(
+            "    at: {}ms\n    up_to: {}\n    max_per_second: {}\n",
+            hedge.delay_ms,
+            hedge.hedges + 1,
+            part.place.max_per_second.unwrap_or(MAX_PER_SECOND),
+        ),
     };
     Ok(format!("{NOTE}storage_config:\n  hedging:\n{hedging}"))
+}
+
+fn check(part: &Part<LokiClient>) -> Result<(), RenderError> {
+    match part.place.max_per_second {
+        Some(0) => Err(part.cannot("maxPerSecond is 0, with which each hedge fails: give at least 1")),
+        _ => Ok(()),
+    }
 }

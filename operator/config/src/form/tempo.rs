@@ -25,14 +25,18 @@ pub struct TempoClient {
 }
 
 pub(super) fn render(parts: &[Part<TempoClient>]) -> Result<String, RenderError> {
-    let (at, up_to) = match told_one(parts)? {
+    let (at, up_to) = match told_one(parts, check)? {
         None => ("0s".to_owned(), 1),
-        Some((part, _)) if part.place.max_per_second.is_some() => {
-            return Err(part.cannot("Tempo has no limit of hedges per second: leave maxPerSecond out"));
-        }
         Some((_, hedge)) => (format!("{}ms", hedge.delay_ms), hedge.hedges + 1),
     };
     Ok(format!(
         "{NOTE}hedge_requests_at: {at}\nhedge_requests_up_to: {up_to}\n"
     ))
+}
+
+fn check(part: &Part<TempoClient>) -> Result<(), RenderError> {
+    match part.place.max_per_second {
+        Some(_) => Err(part.cannot("Tempo has no limit of hedges per second: leave maxPerSecond out")),
+        None => Ok(()),
+    }
 }

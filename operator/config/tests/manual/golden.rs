@@ -1,33 +1,20 @@
 //! The documents as they are written.
 
-use std::path::Path;
-
+use crate::committed::assert_committed;
 use crate::{OFF, forms, on, ramping, rendered};
 
 #[test]
 fn the_documents_read_as_the_golden_files() {
     for (state, orders) in [("on", on()), ("off", OFF), ("ramping", ramping())] {
         for (name, form) in forms(&orders) {
-            assert_committed(&format!("{state}/{name}"), &rendered(&form));
+            let (format, ending) = name.split_once('.').unwrap();
+            assert_committed(
+                &format!("tests/golden/{format}/{state}.{ending}"),
+                &rendered(&form),
+                "HEDGEROW_BLESS=1 cargo test -p hedgerow-config",
+            );
         }
     }
-}
-
-/// Compares with a committed file, or writes it when `HEDGEROW_BLESS` is set.
-fn assert_committed(name: &str, content: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/golden")
-        .join(name);
-    if std::env::var_os("HEDGEROW_BLESS").is_some() {
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(&path, content).unwrap();
-    }
-    let found = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        found == content,
-        "{} differs. To mend it: HEDGEROW_BLESS=1 cargo test -p hedgerow-config\nwanted:\n{content}",
-        path.display()
-    );
 }
 
 #[test]

@@ -88,6 +88,24 @@ proptest! {
     }
 
     #[test]
+    fn nothing_stands_in_the_way_of_off(form in any_form()) {
+        fn off<P: Clone>(parts: &[Part<P>]) -> Vec<Part<P>> {
+            let reason = Reason::Stopped;
+            parts.iter().map(|part| Part { orders: Orders { reason, ..part.orders.clone() }, ..part.clone() }).collect()
+        }
+        let form = match form {
+            Form::DataStax(parts) => Form::DataStax(off(&parts)),
+            Form::Cassandra(parts) => Form::Cassandra(off(&parts)),
+            Form::Hdfs(parts) => Form::Hdfs(off(&parts)),
+            Form::Loki(parts) => Form::Loki(off(&parts)),
+            Form::Tempo(parts) => Form::Tempo(off(&parts)),
+            Form::Properties(parts) => Form::Properties(off(&parts)),
+            other => other,
+        };
+        prop_assert!(form.render(None).is_ok());
+    }
+
+    #[test]
     fn what_is_written_is_never_without_a_line_end(form in any_form()) {
         if let Ok(document) = form.render(None) {
             prop_assert!(document.is_empty() || document.ends_with('\n'));

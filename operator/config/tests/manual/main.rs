@@ -6,6 +6,8 @@
     reason = "all of it is tests, helpers included"
 )]
 
+#[path = "../committed/mod.rs"]
+mod committed;
 mod golden;
 mod invariants;
 mod read_back;

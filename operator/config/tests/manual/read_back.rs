@@ -23,7 +23,10 @@ pub(crate) fn policy_of<'a>(config: &'a Value, profile: Option<&str>) -> &'a Val
 }
 
 pub(crate) fn delay_of(policy: &Value) -> Duration {
-    policy.get_by_path(["delay"]).unwrap().as_duration().unwrap()
+    // This reader knows no durations with a blank before their unit.
+    let delay = policy.get_by_path(["delay"]).unwrap().as_str().unwrap();
+    let millis = delay.strip_suffix(" milliseconds").unwrap();
+    Duration::from_millis(millis.parse().unwrap())
 }
 
 pub(crate) fn hadoop(document: &str) -> BTreeMap<String, String> {

@@ -48,7 +48,7 @@ fn two_targets_in_one_place_that_are_both_off_are_off() {
 
 #[test]
 fn profiles_that_the_driver_would_refuse() {
-    let of = |name| refusal(&Form::DataStax(vec![part(&OFF, profile(Some(name)))]));
+    let of = |name| refusal(&Form::DataStax(vec![part(&on(), profile(Some(name)))]));
     assert_eq!(
         of("default"),
         "shard-read: the driver refuses a profile of the name \"default\": leave profile out for the default profile"
@@ -95,6 +95,35 @@ fn limits_that_would_be_off_or_would_not_hold() {
         refusal(&form),
         "shard-read: Tempo has no limit of hedges per second: leave maxPerSecond out"
     );
+}
+
+/// Where the budget ramps the document says off yet, but what is wrong is told at once.
+#[test]
+fn what_could_not_hedge_is_refused_while_the_budget_ramps() {
+    for form in [
+        Form::DataStax(vec![part(&ramping(), profile(Some("default")))]),
+        Form::Cassandra(vec![part(&ramping(), table("k", ""))]),
+        Form::Hdfs(vec![part(&ramping(), hdfs(Some(0)))]),
+        Form::Loki(vec![part(&ramping(), loki(Some(0)))]),
+        Form::Tempo(vec![part(&ramping(), tempo(Some(5)))]),
+    ] {
+        refusal(&form);
+    }
+}
+
+/// Nothing hedges in a place that there cannot be, and another target may have to go off.
+#[test]
+fn a_target_that_is_off_in_an_impossible_place_is_left_out() {
+    let good = part(&OFF, table("k", "t"));
+    let alone = rendered(&Form::Cassandra(vec![good.clone()]));
+    let with_bad = Form::Cassandra(vec![part(&OFF, table("k", "a\"; DROP")), good]);
+    assert_eq!(rendered(&with_bad), alone);
+    for bad in ["", "default"] {
+        let good = part(&OFF, profile(Some("reads")));
+        let alone = rendered(&Form::DataStax(vec![good.clone()]));
+        let with_bad = Form::DataStax(vec![part(&OFF, profile(Some(bad))), good]);
+        assert_eq!(rendered(&with_bad), alone);
+    }
 }
 
 /// Off needs none of the numbers, so wrong ones do not keep it from being written.
