@@ -24,7 +24,8 @@ servers: ## Build the other servers that tests read from (VictoriaMetrics, Thano
 	@tests/parts/build $(SERVERS)
 
 .PHONY: programs
-programs: ## Build the readers of documents (Cassandra, the DataStax driver, HDFS, Loki ...): a few minutes once
+programs: ## Build the readers of documents (Cassandra, the DataStax driver, HDFS, Loki, Envoy, gRPC ...): a few minutes once
+	@tests/parts/build envoy
 	@tests/programs/build
 
 .PHONY: demo

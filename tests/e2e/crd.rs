@@ -1,7 +1,6 @@
 //! The API on the real server: what it accepts, what it refuses and how, and how it reads.
 
 use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
 use hedgerow_tests::{Namespace, eventually, repository};
@@ -76,44 +75,6 @@ async fn every_spec_is_accepted_or_refused_as_its_case_says() {
 #[tokio::test]
 async fn every_bad_object_is_refused_with_its_field_and_the_remedy() {
     judge("crd-bad-objects.jsonl", 100).await;
-}
-
-#[tokio::test]
-async fn every_example_is_accepted() {
-    let namespace = shared::namespace("examples").await;
-    let mut seen = 0;
-    for path in yaml_files(&repository().join("examples")) {
-        let text = fs::read_to_string(&path).unwrap();
-        if !text.contains("kind: HedgePolicy") {
-            continue;
-        }
-        seen += 1;
-        for object in serde_saphyr::from_multiple::<Value>(&text).unwrap() {
-            if object["kind"] == "HedgePolicy" {
-                let mut object = object;
-                object["metadata"]["namespace"] = namespace.name().into();
-                let name = path.display();
-                namespace
-                    .try_create(object)
-                    .await
-                    .unwrap_or_else(|refused| panic!("{name}: {refused}"));
-            }
-        }
-    }
-    assert!(seen > 0, "examples/ holds no policy");
-}
-
-fn yaml_files(folder: &Path) -> Vec<std::path::PathBuf> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            files.extend(yaml_files(&path));
-        } else if path.extension().is_some_and(|extension| extension == "yaml") {
-            files.push(path);
-        }
-    }
-    files
 }
 
 #[tokio::test]

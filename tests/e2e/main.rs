@@ -9,6 +9,7 @@
 
 mod cost;
 mod crd;
+mod examples;
 mod frame;
 mod outage;
 mod ownership;

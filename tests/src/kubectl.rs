@@ -75,6 +75,20 @@ impl Kubectl {
         .await
     }
 
+    /// Asks the API server, without storing anything, whether it would take a manifest, unknown fields refused.
+    ///
+    /// # Errors
+    /// When it is refused, with what kubectl said.
+    pub async fn try_apply_in(&self, namespace: &str, manifest: &str) -> Result<String> {
+        let dry = ["--dry-run=server", "--validate=strict"];
+        let arguments = [
+            &["--namespace", namespace, "apply", "--server-side"],
+            &dry[..],
+            &["-f", "-"],
+        ];
+        self.succeed(&arguments.concat(), manifest).await
+    }
+
     /// Runs it with `input` on standard input, and returns what it said, be it a failure.
     ///
     /// # Errors

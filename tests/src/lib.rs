@@ -7,6 +7,7 @@
 mod audit;
 mod cluster;
 mod exposition;
+mod http;
 mod kubectl;
 mod operator;
 mod parts;
@@ -20,6 +21,7 @@ mod wait;
 pub use audit::{Audit, AuditEvent, Mark, ObjectReference};
 pub use cluster::{Cluster, ClusterOptions, Credentials, Namespace};
 pub use exposition::{Exposition, Histogram, Series};
+pub use http::http_client;
 pub use kubectl::{Kubectl, Output};
 pub use operator::{Build, Operator, OperatorOptions, hedgerow};
 pub use parts::{Part, part, program, repository};

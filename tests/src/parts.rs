@@ -22,6 +22,8 @@ pub enum Part {
     Prometheus,
     /// promtool.
     Promtool,
+    /// Envoy.
+    Envoy,
 }
 
 impl Part {
@@ -34,6 +36,7 @@ impl Part {
             Self::Kubectl => "kubectl",
             Self::Prometheus => "prometheus",
             Self::Promtool => "promtool",
+            Self::Envoy => "envoy",
         }
     }
 }
@@ -49,10 +52,14 @@ pub fn repository() -> &'static Path {
 /// # Errors
 /// When it is not built yet, saying which command does it.
 pub fn part(part: Part) -> Result<PathBuf> {
-    built("tests/parts/build", part.name(), "make parts")
+    let remedy = match part {
+        Part::Envoy => "make programs",
+        _ => "make parts",
+    };
+    built("tests/parts/build", part.name(), remedy)
 }
 
-/// Where a program lies that reads documents with the code of the system that they are for: see
+/// Where a program lies that reads documents with the code of the system that they are for, or that an example is of: see
 /// `tests/programs/README.md`. Builds nothing either.
 ///
 /// # Errors

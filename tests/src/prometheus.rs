@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::{Part, Process, eventually, free_port, part, scratch};
+use crate::{Part, Process, eventually, free_port, http_client, part, scratch};
 
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
@@ -68,16 +68,12 @@ impl PrometheusOptions {
     /// # Errors
     /// When it is not built, ends, or is not ready in time.
     pub async fn start(self) -> Result<Prometheus> {
-        crate::tls::install();
         let folder = self.folder.clone().map_or_else(|| scratch("prometheus"), Ok)?;
         fs::create_dir_all(&folder)?;
         // JSON is YAML.
         fs::write(folder.join("prometheus.yml"), self.config().to_string())?;
         fs::write(folder.join("alerts.yml"), self.rules().to_string())?;
-        let http = reqwest::Client::builder()
-            .no_proxy()
-            .timeout(Duration::from_secs(5))
-            .build()?;
+        let http = http_client(Duration::from_secs(5))?;
         let mut prometheus = Prometheus {
             folder,
             port: free_port()?,

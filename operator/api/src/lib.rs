@@ -26,13 +26,14 @@ mod status;
 pub mod text;
 mod validate;
 
-pub use condition::{ConditionReason, ConditionType, OutputState, ReadingState, TargetState};
+pub use condition::{ConditionReason, ConditionType, DeliveryKind, OutputState, ReadingState, TargetState};
 pub use crd::{crd, crd_yaml};
 pub use decode::decode_spec;
 pub use spec::{
-    Budget, Counter, Delay, Format, HedgePolicy, HedgePolicySpec, HedgingCounters, Labels, Latency, Measures,
-    Mode, NoBenefit, Operator, Outcomes, Output, PerClient, Plateau, PublishedTarget, Requirement,
-    Saturation, Signal, Target, Unit, Witness, ZeroWhenAbsent,
+    Base, Budget, Cassandra, Counter, DataStax, Delay, DotnetHedging, EnvoyRoute, Format, GrpcServiceConfig,
+    Hdfs, HedgePolicy, HedgePolicySpec, HedgingCounters, Kitex, Labels, Latency, Loki, ManualOff, Measures,
+    Mode, NoBenefit, NudgePods, Operator, Outcomes, Output, PerClient, Plateau, PodLabels, Properties,
+    PublishedTarget, Requirement, Saturation, Signal, Target, Tempo, Unit, Witness, ZeroWhenAbsent,
 };
 pub use status::{
     BudgetStatus, Change, DelayStatus, DiagnosisStatus, EffectStatus, HedgePolicyStatus, InUseStatus,

@@ -78,6 +78,8 @@ pub(crate) const MIN_SAMPLES: IntegerRange = integers(1, 1_000_000);
 pub(crate) const MAX_ATTEMPTS: IntegerRange = integers(2, 5);
 pub(crate) const MAX_CONCURRENT: IntegerRange = integers(1, 100_000);
 pub(crate) const AT_LEAST: IntegerRange = integers(1, 1000);
+pub(crate) const HDFS_THREADS: IntegerRange = integers(1, 10_000);
+pub(crate) const MAX_PER_SECOND: IntegerRange = integers(1, 100_000);
 
 pub(crate) const MAX_TARGETS: usize = 16;
 pub(crate) const MAX_OUTPUTS: usize = 32;

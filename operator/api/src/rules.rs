@@ -99,6 +99,26 @@ pub(crate) const TARGETS_ARE_PUBLISHED: CrossRule = rule(
     "every target must be published: add it to publish, or leave the target out",
 );
 
+pub(crate) const NATIVE_OR_OTHERS: CrossRule = rule(
+    ".publish",
+    "self.publish.all(p, self.publish.all(o, o.configMap != p.configMap || \
+     (o.format == 'Hedgerow') == (p.format == 'Hedgerow')))",
+    "a ConfigMap holds Hedgerow documents or other formats, not both: use two ConfigMaps",
+);
+pub(crate) const BASE_IS_NO_OUTPUT: CrossRule = rule(
+    ".publish",
+    "self.publish.all(p, !has(p.base) || !self.publish.exists(o, o.configMap == p.base.configMap))",
+    "a base must be a ConfigMap that nothing is published to",
+);
+pub(crate) const MANUAL_OFF_ACCEPTED: CrossRule = rule(
+    ".publish",
+    "self.publish.all(p, !(p.format in ['DataStax', 'Cassandra', 'Hdfs', 'Loki', 'Tempo']) || has(p.manualOff) || \
+     p.targets.all(t, self.targets.all(x, x.name != t.name || !has(x.saturation.signals) || \
+     size(x.saturation.signals) == 0)))",
+    "clients of DataStax, Cassandra, Hdfs, Loki and Tempo are not switched off without a restart or a person: say \
+     manualOff: Accepted, or leave the saturation signals out",
+);
+
 // A target.
 
 pub(crate) const IDEMPOTENT: CrossRule = rule(
@@ -297,6 +317,78 @@ pub(crate) const NOT_THE_STOP: CrossRule = rule(
 );
 pub(crate) const ONE_TARGET: CrossRule = rule(
     ".targets",
-    "self.format != 'Hedgerow' || size(self.targets) == 1",
-    "a Hedgerow document holds exactly one target: publish each target under a key of its own",
+    "!(self.format in ['Hedgerow', 'Hdfs', 'Loki', 'Tempo']) || size(self.targets) == 1",
+    "a document of Hedgerow, Hdfs, Loki or Tempo holds exactly one target: publish each target under a key of its own",
 );
+pub(crate) const BASE_NEEDED: CrossRule = rule(
+    ".base",
+    "self.format != 'EnvoyRoute' || has(self.base)",
+    "EnvoyRoute needs a base: your own route configuration",
+);
+pub(crate) const BASE_TAKEN: CrossRule = rule(
+    ".base",
+    "!has(self.base) || self.format in ['EnvoyRoute', 'GrpcServiceConfig', 'DotnetHedging', 'Kitex']",
+    "goes with EnvoyRoute, GrpcServiceConfig, DotnetHedging and Kitex only",
+);
+pub(crate) const MANUAL_FORMAT: CrossRule = rule(
+    ".manualOff",
+    "!has(self.manualOff) || self.format in ['DataStax', 'Cassandra', 'Hdfs', 'Loki', 'Tempo']",
+    "goes with DataStax, Cassandra, Hdfs, Loki and Tempo only: the others are switched off without a person",
+);
+pub(crate) const POD_LABEL_KEYS: CrossRule = rule(
+    "",
+    "self.all(k, size(k) <= 317 && \
+     k.matches('^([a-z0-9]([-.a-z0-9]*[a-z0-9])?/)?[a-zA-Z0-9]([-._a-zA-Z0-9]{0,61}[a-zA-Z0-9])?$'))",
+    "must be labels as pods have them, such as app or app.kubernetes.io/name",
+);
+
+// The block of a format.
+
+macro_rules! needed_block {
+    ($block:literal, $format:literal) => {
+        rule(
+            ".targets",
+            concat!(
+                "self.targets.all(t, has(t.",
+                $block,
+                ") == (self.format == '",
+                $format,
+                "'))"
+            ),
+            concat!(
+                $block,
+                " is needed with the format ",
+                $format,
+                ", and goes with no other"
+            ),
+        )
+    };
+}
+
+macro_rules! optional_block {
+    ($block:literal, $format:literal) => {
+        rule(
+            ".targets",
+            concat!(
+                "self.format == '",
+                $format,
+                "' || self.targets.all(t, !has(t.",
+                $block,
+                "))"
+            ),
+            concat!($block, " goes with the format ", $format, " only"),
+        )
+    };
+}
+
+pub(crate) const GRPC_SERVICE_CONFIG_BLOCK: CrossRule =
+    needed_block!("grpcServiceConfig", "GrpcServiceConfig");
+pub(crate) const ENVOY_ROUTE_BLOCK: CrossRule = needed_block!("envoyRoute", "EnvoyRoute");
+pub(crate) const DOTNET_HEDGING_BLOCK: CrossRule = needed_block!("dotnetHedging", "DotnetHedging");
+pub(crate) const KITEX_BLOCK: CrossRule = needed_block!("kitex", "Kitex");
+pub(crate) const CASSANDRA_BLOCK: CrossRule = needed_block!("cassandra", "Cassandra");
+pub(crate) const DATA_STAX_BLOCK: CrossRule = optional_block!("dataStax", "DataStax");
+pub(crate) const HDFS_BLOCK: CrossRule = optional_block!("hdfs", "Hdfs");
+pub(crate) const LOKI_BLOCK: CrossRule = optional_block!("loki", "Loki");
+pub(crate) const TEMPO_BLOCK: CrossRule = optional_block!("tempo", "Tempo");
+pub(crate) const PROPERTIES_BLOCK: CrossRule = optional_block!("properties", "Properties");

@@ -61,6 +61,20 @@ pub struct Orders {
     pub reason: Reason,
 }
 
+impl Orders {
+    /// Whether clients who are told this instead of `before` are off, or hedge less or later: the safe direction.
+    pub fn are_safer_than(&self, before: &Self) -> bool {
+        match (before.hedging, self.hedging) {
+            (None, _) => false,
+            (Some(_), None) => true,
+            (Some(before), Some(after)) => {
+                after.percent < before.percent
+                    || (after.percent <= before.percent && after.delay_ms > before.delay_ms)
+            }
+        }
+    }
+}
+
 /// How clients hedge.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

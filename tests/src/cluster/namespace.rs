@@ -66,6 +66,14 @@ impl Namespace {
         self.kubectl.apply_in(&self.name, manifest).await
     }
 
+    /// Asks the API server, without storing anything, whether it would take a manifest, unknown fields refused.
+    ///
+    /// # Errors
+    /// When it is refused, with what kubectl said.
+    pub async fn try_apply(&self, manifest: &str) -> Result<String> {
+        self.kubectl.try_apply_in(&self.name, manifest).await
+    }
+
     /// Runs kubectl in it, and returns what it printed.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 pub use self::binary::{Build, hedgerow};
-use crate::{Cluster, Credentials, Namespace, Process, eventually, free_port, scratch};
+use crate::{Cluster, Credentials, Namespace, Process, eventually, free_port, http_client, scratch};
 
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
@@ -87,7 +87,6 @@ impl<'a> OperatorOptions<'a> {
     /// # Errors
     /// When it does not build, is refused its rights, ends, or is not ready in time.
     pub async fn start(mut self) -> Result<Operator> {
-        crate::tls::install();
         let folder = scratch("operator")?;
         let (metrics_port, explain_port) = (free_port()?, free_port()?);
         self.config["listen"] = json!({
@@ -102,10 +101,7 @@ impl<'a> OperatorOptions<'a> {
             .admin()
             .of_service_account(home, &account, kubeconfig)
             .await?;
-        let http = reqwest::Client::builder()
-            .no_proxy()
-            .timeout(Duration::from_secs(5))
-            .build()?;
+        let http = http_client(Duration::from_secs(5))?;
         let mut operator = Operator {
             program: hedgerow(self.build)?,
             folder,

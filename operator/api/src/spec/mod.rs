@@ -1,5 +1,6 @@
 //! What a person asks for: `spec` of a `HedgePolicy`. The comments of these types are what `kubectl explain` prints.
 
+mod format;
 mod latency;
 mod publish;
 mod saturation;
@@ -10,8 +11,13 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use format::Block;
+pub use format::{
+    Cassandra, DataStax, DotnetHedging, EnvoyRoute, Format, GrpcServiceConfig, Hdfs, Kitex, Loki, Properties,
+    PublishedTarget, Tempo,
+};
 pub use latency::{Latency, Measures, Unit};
-pub use publish::{Format, Output, PublishedTarget};
+pub use publish::{Base, ManualOff, NudgePods, Output, PodLabels};
 pub use saturation::{Saturation, Signal};
 pub use selector::{Counter, Labels, Operator, Outcomes, Requirement, Witness, ZeroWhenAbsent};
 pub use target::{Budget, Delay, HedgingCounters, NoBenefit, PerClient, Plateau, Target};
@@ -48,7 +54,10 @@ use crate::{limits, rules};
 #[x_kube(
     validation = rules::SATURATION_INTERVAL_WITHIN_INTERVAL,
     validation = rules::PUBLISHED_TARGETS_EXIST,
-    validation = rules::TARGETS_ARE_PUBLISHED
+    validation = rules::TARGETS_ARE_PUBLISHED,
+    validation = rules::NATIVE_OR_OTHERS,
+    validation = rules::BASE_IS_NO_OUTPUT,
+    validation = rules::MANUAL_OFF_ACCEPTED
 )]
 #[serde(rename_all = "camelCase")]
 pub struct HedgePolicySpec {

@@ -154,6 +154,30 @@ text! {
     "must be a key of a ConfigMap: letters, digits, -, _ and ., such as shard-read.json"
 }
 text! {
+    /// A key of a ConfigMap that is not ours: it may be as long as Kubernetes allows.
+    BaseKey, Some("^[-._a-zA-Z0-9]+$"), at most 253,
+    "must be a key of a ConfigMap: letters, digits, -, _ and ., such as rds.yaml"
+}
+text! {
+    /// The value of a label of a pod. It goes into a selector, where a comma would begin another requirement.
+    PodLabelValue, Some("^[a-zA-Z0-9]([-._a-zA-Z0-9]*[a-zA-Z0-9])?$"), at most 63,
+    "must be the value of a label of pods: letters, digits, -, _ and ., starting and ending with a letter or digit"
+}
+text! {
+    /// How another system calls something. It may hold anything: it is quoted wherever it is written.
+    SystemName, None, at most 253, "must not be empty, and have at most 253 characters"
+}
+text! {
+    /// The name of a keyspace or table of Cassandra.
+    CassandraName, Some("^[a-zA-Z0-9_]+$"), at most 48,
+    "must be the name of a keyspace or table: letters, digits and _, at most 48"
+}
+text! {
+    /// What stands before the key of a property.
+    PropertyPrefix, Some("^[-._a-zA-Z0-9]+$"), at most 128,
+    "must be letters, digits, -, _ and ., at most 128"
+}
+text! {
     /// A duration as written; see [`parse_duration`].
     DurationText, Some(duration::PATTERN), at most duration::MAX_LENGTH,
     "must be a duration such as 500ms, 30s or 1m30s"

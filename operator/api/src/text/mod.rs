@@ -9,6 +9,6 @@ pub use decimal::{NotADecimal, parse_decimal};
 pub use duration::{NotADuration, parse_duration};
 pub(crate) use kinds::cel_string;
 pub use kinds::{
-    AlertName, ConfigMapKey, ConfigMapName, Decimal, DurationText, Expiry, LabelName, LabelValue, MetricName,
-    Name, PresetName, Text,
+    AlertName, BaseKey, CassandraName, ConfigMapKey, ConfigMapName, Decimal, DurationText, Expiry, LabelName,
+    LabelValue, MetricName, Name, PodLabelValue, PresetName, PropertyPrefix, SystemName, Text,
 };

@@ -70,6 +70,13 @@ impl<'a> At<'a> {
         fits
     }
 
+    /// A text that may be left out.
+    pub(super) fn optional_text<T: Text>(&mut self, text: Option<&T>) {
+        if let Some(text) = text {
+            self.text(text);
+        }
+    }
+
     /// A duration, if it is one; an error when it is not in `range`.
     pub(super) fn duration(&mut self, text: &DurationText, range: DurationRange) -> Option<Duration> {
         let value = self.text(text).then(|| text.parse().ok()).flatten()?;

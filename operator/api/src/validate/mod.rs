@@ -3,6 +3,7 @@
 
 mod at;
 mod latency;
+mod publish;
 mod saturation;
 mod target;
 
@@ -10,7 +11,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use self::at::At;
-use crate::{HedgePolicySpec, Output, limits, rules};
+use crate::{HedgePolicySpec, limits, rules};
 
 /// A field that is not as it must be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +79,7 @@ fn check_spec(at: &mut At<'_>, spec: &HedgePolicySpec) {
             .map(|output| (&output.config_map, &output.key)),
     );
     for (index, output) in spec.publish.iter().enumerate() {
-        check_output(&mut publish.index(index), output);
+        publish::check(&mut publish.index(index), output);
     }
 
     let known: BTreeSet<&str> = spec.targets.iter().map(|target| &*target.name).collect();
@@ -98,28 +99,5 @@ fn check_spec(at: &mut At<'_>, spec: &HedgePolicySpec) {
         known.is_subset(&published),
         known.difference(&published).next(),
     );
-}
-
-fn check_output(at: &mut At<'_>, output: &Output) {
-    at.field("configMap").text(&output.config_map);
-    at.field("key").text(&output.key);
-    let key = &*output.key;
-    at.rule(
-        rules::KEY_RESERVED,
-        key != "." && key != ".." && !key.ends_with(".base"),
-        Some(key),
-    );
-    at.rule(
-        rules::NOT_THE_STOP,
-        &*output.config_map != crate::names::OFF_CONFIG_MAP,
-        None::<&str>,
-    );
-
-    let mut targets = at.field("targets");
-    targets.length(output.targets.len(), 1, limits::MAX_TARGETS);
-    targets.unique(output.targets.iter().map(|target| &target.name));
-    for (index, target) in output.targets.iter().enumerate() {
-        targets.index(index).field("name").text(&target.name);
-    }
-    at.rule(rules::ONE_TARGET, output.targets.len() == 1, None::<&str>);
+    publish::check_together(at, spec);
 }

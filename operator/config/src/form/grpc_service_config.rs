@@ -180,9 +180,18 @@ fn new_entry(source: Option<&Tree>, part: &Part<GrpcMethod>, with_timeout: bool)
     if let Some(deadline_ms) = part.limits.deadline_ms()
         && with_timeout
     {
-        *entry.entry("timeout", exactly) = proto_duration::write(deadline_ms).into();
+        *entry.entry("timeout", exactly) = timeout(deadline_ms).into();
     }
     entry
+}
+
+/// A timeout has nine digits where it has any: gRPC-Node takes them for nanoseconds as they stand, so that of `2.9s` it would
+/// make 2.000000009 s.
+fn timeout(ms: u64) -> String {
+    match (ms / 1000, ms % 1000) {
+        (secs, 0) => format!("{secs}s"),
+        (secs, ms) => format!("{secs}.{ms:03}000000s"),
+    }
 }
 
 /// Takes a name out of an entry that has several.
@@ -211,4 +220,16 @@ fn policy(hedge: &Hedge) -> Tree {
         ),
         ("nonFatalStatusCodes", Tree::List(Vec::new())),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::timeout;
+
+    #[test]
+    fn a_timeout_has_nine_digits_or_none() {
+        for (ms, text) in [(10_000, "10s"), (2900, "2.900000000s"), (1, "0.001000000s")] {
+            assert_eq!(timeout(ms), text);
+        }
+    }
 }

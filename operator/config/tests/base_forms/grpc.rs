@@ -255,7 +255,7 @@ fn what_grpc_cannot_be_told_is_refused() {
     );
     assert_eq!(
         entries(&rendered(&form(vec![long]), None))[0]["timeout"],
-        "1.500s"
+        "1.500000000s"
     );
 }
 

@@ -10,10 +10,12 @@ mod error;
 mod live;
 mod off;
 mod plan;
+mod render;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures::future::join_all;
 use hedgerow_api::names::FIELD_MANAGER;
 use hedgerow_config::Validity;
 use hedgerow_tuner::{Reason, Timestamp};
@@ -25,6 +27,9 @@ pub use self::desired::{DesiredConfigMap, EndOfLife};
 pub use self::error::PublishError;
 use self::live::Live;
 use self::plan::Plan;
+use self::render::{BaseTexts, render};
+pub use self::render::{DesiredForm, Fault, Instead};
+use super::bases::Bases;
 use super::name::NamespacedName;
 use super::outputs::Outputs;
 use super::policies::Policies;
@@ -46,6 +51,7 @@ struct Inner {
     instance: String,
     policies: Policies,
     outputs: Outputs,
+    bases: Bases,
     /// Each ConfigMap as it was last read or written, so that nothing is asked for what is known.
     seen: Mutex<HashMap<NamespacedName, Live>>,
 }
@@ -55,10 +61,18 @@ struct Inner {
 pub struct Published {
     /// What was written, if anything.
     pub change: Change,
+    /// Whether by what was written clients are off, or hedge less or later, than by what was there before: the safe
+    /// direction. Also after a write that failed and was made up for, and after a restart.
+    pub safer: bool,
     /// From when to when the documents hold that expire first; renew them in between. `None` when none expires.
     pub validity: Option<Validity>,
     /// When to publish again even if nothing changes: a key that left the spec is to be deleted.
     pub again_at: Option<Timestamp>,
+    /// What is not as it should be, by key.
+    pub faults: BTreeMap<String, Fault>,
+    /// The keys that were held off though their targets hedge: their clients come back to hedging, so the ramps of these
+    /// targets are to begin anew before they may. See [`DesiredForm::may_join`].
+    pub joining: BTreeSet<String>,
 }
 
 /// What was written.
@@ -100,6 +114,7 @@ impl Publisher {
     ) -> Self {
         Self {
             inner: Arc::new(Inner {
+                bases: Bases::new(client.clone(), outputs.clone()),
                 client,
                 writer,
                 instance,
@@ -125,9 +140,19 @@ impl Publisher {
         self.check_claim(desired)?;
         let before = self.seen(name);
         let mut change = Change::Updated;
+        let bases = self.bases(desired).await;
         let mut live = self.known(name, before.as_ref()).await?;
         for _ in 0..ATTEMPTS {
+            let rendered = render(desired, &bases, live.as_ref(), before.as_ref());
             let Some(current) = live.take() else {
+                // A ConfigMap without a document would let pods start that mount it and find nothing.
+                if rendered.documents.is_empty() && !desired.forms.is_empty() && desired.documents.is_empty()
+                {
+                    return Ok(Published {
+                        faults: rendered.faults,
+                        ..Published::nothing()
+                    });
+                }
                 match self.stake(desired).await? {
                     Some(staked) => {
                         change = if before.is_some() {
@@ -142,9 +167,9 @@ impl Publisher {
                 continue;
             };
             current.check_writable(name, &self.inner.instance)?;
-            let plan = Plan::new(desired, &current, now);
+            let plan = Plan::new(desired, rendered, &current, now);
             if plan.is_fulfilled_by(&current, desired) {
-                let result = plan.published(Change::Unchanged);
+                let result = plan.published(Change::Unchanged, desired, &current);
                 self.remember(name, current);
                 return Ok(result);
             }
@@ -157,7 +182,7 @@ impl Publisher {
                         change = describe(&current, before.as_ref(), desired);
                     }
                     self.remember(name, written);
-                    return Ok(plan.published(change));
+                    return Ok(plan.published(change, desired, &current));
                 }
                 Err(error) if error.is_conflict() || error.is_not_found() => live = self.read(name).await?,
                 Err(error) => return Err(PublishError::from_write(name, error)),
@@ -298,6 +323,16 @@ impl Publisher {
         Err(PublishError::Contended { name: name.clone() })
     }
 
+    /// The content of each base.
+    async fn bases(&self, desired: &DesiredConfigMap) -> BaseTexts {
+        let named = desired
+            .forms
+            .iter()
+            .filter_map(|(key, form)| Some((key, form.base.as_ref()?)));
+        let texts = named.map(async |(key, base)| (key.clone(), self.inner.bases.text(base).await));
+        join_all(texts).await.into_iter().collect()
+    }
+
     /// Whether this policy may write this ConfigMap, by what the policies say.
     fn check_claim(&self, desired: &DesiredConfigMap) -> Result<(), PublishError> {
         match self.inner.policies.winner(&desired.name) {
@@ -425,8 +460,11 @@ impl Published {
     fn nothing() -> Self {
         Self {
             change: Change::Unchanged,
+            safer: false,
             validity: None,
             again_at: None,
+            faults: BTreeMap::new(),
+            joining: BTreeSet::new(),
         }
     }
 }
