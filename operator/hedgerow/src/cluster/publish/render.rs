@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use hedgerow_api::ConditionReason;
 use hedgerow_api::names::OFF_FORM_SUFFIX;
-use hedgerow_config::{Form, RenderError};
+use hedgerow_config::{Delivery, Form, RenderError};
 
 use super::super::bases::{BaseError, BaseRef};
 use super::desired::DesiredConfigMap;
@@ -124,6 +124,10 @@ fn kept_off_form<'a>(off_key: &str, live: Option<&'a Live>, before: Option<&'a L
 /// Whether the document stands there off, or not at all, while its targets are remembered as hedging.
 fn returns_unramped(key: &str, wanted: &DesiredForm, live: Option<&Live>, before: Option<&Live>) -> bool {
     let Some(live) = live else { return false };
+    // Others follow when they are restarted, whatever stands there meanwhile; and while a budget ramps up they are off.
+    if wanted.form.delivery() == Delivery::Manual {
+        return false;
+    }
     let hedges = |live: &Live| {
         let text = live.documents.get(key);
         text.is_some() && text != live.documents.get(&off_form_key(key))
