@@ -230,6 +230,15 @@ fn a_document_that_was_off_while_its_targets_hedge_waits_for_their_ramps() {
     assert!(hedges(&joined.documents[KEY]) && joined.joining.is_empty());
 }
 
+/// A base that comes late: its clients hedge by nothing of ours yet.
+#[test]
+fn a_document_that_comes_late_waits_for_the_ramps_too() {
+    let created = Live::read(ConfigMap::default());
+    let held = rendered(over_base(true), &given(BASE), Some(&created));
+    assert_eq!(held.documents[KEY], BASE);
+    assert_eq!(held.joining.len(), 1);
+}
+
 #[test]
 fn what_hedges_or_returns_by_its_ramp_does_not_wait() {
     let on = rendered(over_base(true), &given(BASE), None).documents;
