@@ -10,6 +10,7 @@
 mod cost;
 mod crd;
 mod examples;
+mod formats;
 mod frame;
 mod outage;
 mod ownership;

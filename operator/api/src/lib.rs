@@ -33,7 +33,7 @@ pub use spec::{
     Base, Budget, Cassandra, Counter, DataStax, Delay, DotnetHedging, EnvoyRoute, Format, GrpcServiceConfig,
     Hdfs, HedgePolicy, HedgePolicySpec, HedgingCounters, Kitex, Labels, Latency, Loki, ManualOff, Measures,
     Mode, NoBenefit, NudgePods, Operator, Outcomes, Output, PerClient, Plateau, PodLabels, Properties,
-    PublishedTarget, Requirement, Saturation, Signal, Target, Tempo, Unit, Witness, ZeroWhenAbsent,
+    PublishedTarget, Requirement, Saturation, Signal, Target, Unit, Witness, ZeroWhenAbsent,
 };
 pub use status::{
     BudgetStatus, Change, DelayStatus, DiagnosisStatus, EffectStatus, HedgePolicyStatus, InUseStatus,

@@ -390,5 +390,4 @@ pub(crate) const CASSANDRA_BLOCK: CrossRule = needed_block!("cassandra", "Cassan
 pub(crate) const DATA_STAX_BLOCK: CrossRule = optional_block!("dataStax", "DataStax");
 pub(crate) const HDFS_BLOCK: CrossRule = optional_block!("hdfs", "Hdfs");
 pub(crate) const LOKI_BLOCK: CrossRule = optional_block!("loki", "Loki");
-pub(crate) const TEMPO_BLOCK: CrossRule = optional_block!("tempo", "Tempo");
 pub(crate) const PROPERTIES_BLOCK: CrossRule = optional_block!("properties", "Properties");

@@ -42,7 +42,7 @@ pub(crate) fn form(output: &Output, told: impl Fn(&str) -> Option<Told>) -> Opti
         Format::Cassandra => Form::Cassandra(parts.at(cassandra_table)),
         Format::Hdfs => Form::Hdfs(parts.at(hdfs_client)),
         Format::Loki => Form::Loki(parts.at(loki_client)),
-        Format::Tempo => Form::Tempo(parts.at(tempo_client)),
+        Format::Tempo => Form::Tempo(parts.at(|_| Some(TempoClient { max_per_second: None }))),
         Format::Properties => Form::Properties(parts.at(properties_prefix)),
     })
 }
@@ -134,17 +134,77 @@ fn loki_client(target: &PublishedTarget) -> Option<LokiClient> {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "one signature for every block")]
-fn tempo_client(target: &PublishedTarget) -> Option<TempoClient> {
-    let most = target.tempo.as_ref().and_then(|block| block.max_per_second);
-    Some(TempoClient {
-        max_per_second: most.and_then(|most| u32::try_from(most).ok()),
-    })
-}
-
-#[expect(clippy::unnecessary_wraps, reason = "one signature for every block")]
 fn properties_prefix(target: &PublishedTarget) -> Option<PropertiesPrefix> {
     let prefix = target.properties.as_ref().and_then(|block| block.prefix.as_ref());
     Some(PropertiesPrefix {
         prefix: prefix.map(ToString::to_string),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use hedgerow_config::Delivery;
+    use serde_json::json;
+
+    use super::*;
+
+    fn output(format: Format) -> Output {
+        let written = json!({
+            "configMap": "kb", "key": "k", "format": format.as_str(),
+            "targets": [{
+                "name": "a",
+                "grpcServiceConfig": { "service": "search.Shard" }, "envoyRoute": { "cluster": "kb" },
+                "dotnetHedging": { "client": "search" },
+                "kitex": { "client": "front", "server": "search", "method": "Read" },
+                "cassandra": { "keyspace": "kb", "table": "articles" },
+            }, { "name": "gone" }],
+        });
+        serde_json::from_value(written).unwrap()
+    }
+
+    fn told(name: &str) -> Option<Told> {
+        let limits = Limits {
+            deadline: Some(Duration::from_secs(1)),
+            max_attempts: 2,
+            max_concurrent: 100,
+        };
+        (name == "a").then(|| Told::off(limits))
+    }
+
+    #[test]
+    fn every_format_but_the_native_one_has_a_form_that_reaches_clients_as_the_api_says() {
+        for format in Format::ALL {
+            let delivery = form(&output(format), told).map(|form| form.delivery());
+            let expected = match (format.is_native(), format.is_manual()) {
+                (true, _) => None,
+                (false, true) => Some(Delivery::Manual),
+                (false, false) => Some(Delivery::Live),
+            };
+            assert_eq!(delivery, expected, "{format:?}");
+        }
+    }
+
+    #[test]
+    fn a_target_of_which_nothing_is_told_has_no_part() {
+        let Some(Form::EnvoyRoute(parts)) = form(&output(Format::EnvoyRoute), told) else {
+            panic!("another form")
+        };
+        assert_eq!(parts.len(), 1);
+        assert_eq!(
+            (parts[0].target.as_str(), parts[0].place.cluster.as_str()),
+            ("a", "kb")
+        );
+    }
+
+    #[test]
+    fn exactly_the_formats_that_need_a_base_cannot_do_without() {
+        for format in Format::ALL {
+            let Some(form) = form(&output(format), told) else {
+                continue;
+            };
+            assert_eq!(form.render(None).is_err(), format.needs_base(), "{format:?}");
+        }
+    }
 }

@@ -119,13 +119,13 @@ impl Format {
     /// Whether its targets have a block.
     pub(crate) const fn block(self) -> Block {
         match self {
-            Self::Hedgerow => Block::None,
+            Self::Hedgerow | Self::Tempo => Block::None,
             Self::GrpcServiceConfig
             | Self::EnvoyRoute
             | Self::DotnetHedging
             | Self::Kitex
             | Self::Cassandra => Block::Needed,
-            Self::DataStax | Self::Hdfs | Self::Loki | Self::Tempo | Self::Properties => Block::Optional,
+            Self::DataStax | Self::Hdfs | Self::Loki | Self::Properties => Block::Optional,
         }
     }
 }
@@ -169,10 +169,6 @@ pub struct PublishedTarget {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loki: Option<Loki>,
 
-    /// With the format Tempo: how reads of object storage are hedged. May be left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tempo: Option<Tempo>,
-
     /// With the format Properties: how the keys are named. May be left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub properties: Option<Properties>,
@@ -191,7 +187,6 @@ impl PublishedTarget {
             cassandra,
             hdfs,
             loki,
-            tempo,
             properties,
         } = self;
         [
@@ -203,7 +198,6 @@ impl PublishedTarget {
             (Format::Cassandra, cassandra.is_some()),
             (Format::Hdfs, hdfs.is_some()),
             (Format::Loki, loki.is_some()),
-            (Format::Tempo, tempo.is_some()),
             (Format::Properties, properties.is_some()),
         ]
         .into_iter()
@@ -277,7 +271,8 @@ pub struct Cassandra {
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hdfs {
-    /// Threads for hedged reads in each client process, from 1 to 10000. Unset: budget.perClient.maxConcurrent.
+    /// Threads for hedged reads in each client process, from 1 to 10000, and never more than budget.perClient.maxConcurrent,
+    /// which is used when unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = limits::HDFS_THREADS.min, max = limits::HDFS_THREADS.max))]
     pub threads: Option<i32>,
@@ -287,17 +282,7 @@ pub struct Hdfs {
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Loki {
-    /// Hedges per second of each process at most, from 1 to 100000. Unset: Loki's default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = limits::MAX_PER_SECOND.min, max = limits::MAX_PER_SECOND.max))]
-    pub max_per_second: Option<i32>,
-}
-
-/// A Tempo that reads from object storage.
-#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Tempo {
-    /// Hedges per second of each process at most, from 1 to 100000. Unset: Tempo's default.
+    /// Hedges per second of each process at most, from 1 to 100000. Unset: 5, as with Loki itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = limits::MAX_PER_SECOND.min, max = limits::MAX_PER_SECOND.max))]
     pub max_per_second: Option<i32>,

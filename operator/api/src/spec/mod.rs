@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use format::Block;
 pub use format::{
     Cassandra, DataStax, DotnetHedging, EnvoyRoute, Format, GrpcServiceConfig, Hdfs, Kitex, Loki, Properties,
-    PublishedTarget, Tempo,
+    PublishedTarget,
 };
 pub use latency::{Latency, Measures, Unit};
 pub use publish::{Base, ManualOff, NudgePods, Output, PodLabels};

@@ -29,7 +29,6 @@ use crate::{limits, rules};
     validation = rules::DATA_STAX_BLOCK,
     validation = rules::HDFS_BLOCK,
     validation = rules::LOKI_BLOCK,
-    validation = rules::TEMPO_BLOCK,
     validation = rules::PROPERTIES_BLOCK
 )]
 #[serde(rename_all = "camelCase")]

@@ -78,7 +78,7 @@ fn check_format(at: &mut At<'_>, output: &Output) {
 
 fn block_rule(format: Format) -> Option<CrossRule> {
     Some(match format {
-        Format::Hedgerow => return None,
+        Format::Hedgerow | Format::Tempo => return None,
         Format::GrpcServiceConfig => rules::GRPC_SERVICE_CONFIG_BLOCK,
         Format::EnvoyRoute => rules::ENVOY_ROUTE_BLOCK,
         Format::DotnetHedging => rules::DOTNET_HEDGING_BLOCK,
@@ -87,7 +87,6 @@ fn block_rule(format: Format) -> Option<CrossRule> {
         Format::Cassandra => rules::CASSANDRA_BLOCK,
         Format::Hdfs => rules::HDFS_BLOCK,
         Format::Loki => rules::LOKI_BLOCK,
-        Format::Tempo => rules::TEMPO_BLOCK,
         Format::Properties => rules::PROPERTIES_BLOCK,
     })
 }
@@ -128,11 +127,6 @@ fn check_target(at: &mut At<'_>, target: &PublishedTarget) {
         let mut at = at.field("loki");
         at.field("maxPerSecond")
             .integer(loki.max_per_second, limits::MAX_PER_SECOND);
-    }
-    if let Some(tempo) = &target.tempo {
-        let mut at = at.field("tempo");
-        at.field("maxPerSecond")
-            .integer(tempo.max_per_second, limits::MAX_PER_SECOND);
     }
     if let Some(properties) = &target.properties {
         let mut at = at.field("properties");

@@ -10,7 +10,7 @@ use hedgerow_tuner::{Decision, Memory, Readings, Reason, Rules, Stop, Timestamp,
 
 use super::change::{diagnosed_otherwise, lane, raises};
 use super::{Decided, Due, Follow, Outcome, TargetView, counts};
-use crate::cluster::Lane;
+use crate::cluster::{Instead, Lane};
 use crate::compile::Target;
 use crate::schedule;
 use crate::status::Written;
@@ -224,8 +224,11 @@ impl Entry {
                 .into_iter()
                 .filter(|(config_map, _)| outcome.written.get(*config_map) == Some(&Written::Published));
             for (config_map, key) in written {
-                state.note_told_in(config_map);
                 let output = (config_map.to_owned(), key.to_owned());
+                let fault = outcome.faults.get(&output);
+                if fault.is_none_or(|fault| fault.instead == Instead::OldBase) {
+                    state.note_told_in(config_map);
+                }
                 // Noted once: the ramp begins anew with the next decision, and the document is held off no longer.
                 state.joined |= outcome.joining.contains(&output) && !self.outcome.joining.contains(&output);
             }

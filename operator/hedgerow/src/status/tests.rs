@@ -537,3 +537,108 @@ fn what_is_read_and_where_it_misleads_is_told_with_the_values_in_use() {
     let delay = told.target().delay.clone().unwrap();
     assert!(delay.message.unwrap().contains("p95"));
 }
+
+fn fault(reason: ConditionReason, instead: crate::cluster::Instead) -> Fault {
+    Fault {
+        reason,
+        message: "base helpdesk/kb-base, key rds.yaml: no such route".to_owned(),
+        instead,
+    }
+}
+
+/// At full budget, by a document of that format.
+fn by_format(output: serde_json::Value) -> Told {
+    let mut spec = written_spec();
+    spec["publish"][0] = output;
+    let mut told = Told::tuned();
+    told.follow = follow(&spec);
+    told.tell(1000);
+    told
+}
+
+fn by_envoy() -> Told {
+    by_format(json!({
+        "configMap": "kb-hedging", "key": "rds.yaml", "format": "EnvoyRoute",
+        "base": { "configMap": "kb-base", "key": "rds.yaml" },
+        "targets": [{ "name": "shard-read", "envoyRoute": { "cluster": "kb" } }],
+    }))
+}
+
+#[test]
+fn an_output_says_how_it_reaches_its_clients() {
+    let told = by_envoy();
+    let output = &told.status.outputs[0];
+    assert_eq!(
+        (output.format.as_deref(), output.delivery.as_deref()),
+        (Some("EnvoyRoute"), Some("Live"))
+    );
+    assert_eq!(
+        (output.expires, output.budget.as_deref()),
+        (Some(false), Some("ByClient"))
+    );
+    assert_eq!(
+        (output.state.as_deref(), &output.message),
+        (Some("Published"), &None)
+    );
+
+    let native = Told::tuned();
+    let output = &native.status.outputs[0];
+    assert_eq!((output.expires, output.budget.as_deref()), (Some(true), None));
+}
+
+#[test]
+fn a_bad_base_stalls_the_policy_and_names_the_place() {
+    let mut told = by_envoy();
+    let place = ("kb-hedging".to_owned(), "rds.yaml".to_owned());
+    let bad = fault(ConditionReason::BaseInvalid, crate::cluster::Instead::OldBase);
+    told.faults.insert(place, bad);
+    told.tell(1010);
+    assert_eq!(told.says("Published"), ("False", "BaseInvalid"));
+    assert_eq!(told.says("Stalled"), ("True", "BaseInvalid"));
+    assert!(
+        told.condition("Published")
+            .message
+            .contains("kb-hedging/rds.yaml: base helpdesk/kb-base")
+    );
+    assert_eq!(told.status.outputs[0].state.as_deref(), Some("OldBase"));
+    assert_eq!(
+        told.says("HedgingDisabled"),
+        ("False", "Hedging"),
+        "orders go on over the base before"
+    );
+}
+
+#[test]
+fn orders_that_a_document_cannot_say_disable_hedging_and_nothing_else() {
+    let mut told = by_envoy();
+    let place = ("kb-hedging".to_owned(), "rds.yaml".to_owned());
+    let unsaid = fault(ConditionReason::OrdersRefused, crate::cluster::Instead::Off);
+    told.faults.insert(place, unsaid);
+    told.tell(1010);
+    assert_eq!(
+        told.says("Ready"),
+        ("True", "Published"),
+        "it does not depend on signals"
+    );
+    assert_eq!(told.says("HedgingDisabled"), ("True", "OrdersRefused"));
+    assert_eq!(told.status.outputs[0].state.as_deref(), Some("Unhedged"));
+}
+
+#[test]
+fn clients_that_need_a_restart_do_not_count_as_switched_off() {
+    let mut told = by_format(json!({
+        "configMap": "kb-hedging", "key": "hdfs.xml", "format": "Hdfs", "manualOff": "Accepted",
+        "targets": [{ "name": "shard-read" }],
+    }));
+    told.after(1610, |now| read(now, 80.0));
+    assert_eq!(told.target().reason.as_deref(), Some("Saturated"));
+    assert_eq!(told.says("HedgingDisabled"), ("False", "Hedging"));
+    let output = &told.status.outputs[0];
+    assert_eq!(output.delivery.as_deref(), Some("Manual"));
+    assert!(
+        output
+            .message
+            .as_deref()
+            .is_some_and(|message| message.contains("restart"))
+    );
+}

@@ -198,6 +198,30 @@ mod tests {
         assert_eq!(retire("what?", NOW), None);
     }
 
+    fn documents(all: &[(&str, &str)]) -> BTreeMap<String, String> {
+        let owned = all.iter().map(|&(key, text)| (key.to_owned(), text.to_owned()));
+        owned.collect()
+    }
+
+    #[test]
+    fn a_document_of_another_system_becomes_its_off_form_and_stays_for_ever() {
+        let before = documents(&[("rds.yaml", "hedged"), ("rds.yaml.base", "base")]);
+        let off = documents(&[("rds.yaml", "base"), ("rds.yaml.base", "base")]);
+        assert_eq!(all(&before, Reason::Invalid, NOW), off);
+        assert_eq!(all(&off, Reason::Invalid, NOW.plus(HOUR * 1000)), off);
+        let kept = retired(&before, NOW);
+        assert!(kept.values().all(|document| document.until.is_none()));
+        let texts: BTreeMap<_, _> = kept.into_iter().map(|(key, kept)| (key, kept.text)).collect();
+        assert_eq!(texts, off);
+    }
+
+    #[test]
+    fn a_document_that_a_person_took_is_written_off_by_the_off_form_that_is_left() {
+        let left = documents(&[("rds.yaml.base", "base")]);
+        assert_eq!(all(&left, Reason::Invalid, NOW)["rds.yaml"], "base");
+        assert_eq!(retired(&left, NOW)["rds.yaml"].text, "base");
+    }
+
     #[test]
     fn switching_off_again_changes_nothing_until_a_renewal_is_due() {
         let documents = BTreeMap::from([

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use hedgerow_api::ConditionReason;
 use hedgerow_api::names::OFF_FORM_SUFFIX;
-use hedgerow_config::{Form, RenderError};
+use hedgerow_config::{Delivery, Form, RenderError};
+use hedgerow_tuner::Memory;
 
 use super::super::bases::{BaseError, BaseRef};
 use super::desired::DesiredConfigMap;
@@ -121,16 +122,22 @@ fn kept_off_form<'a>(off_key: &str, live: Option<&'a Live>, before: Option<&'a L
         .map(String::as_str)
 }
 
-/// Whether the document stands there off, or not at all, while its targets are remembered as hedging.
+/// Whether the document stands there off, or not at all, while its targets are remembered as hedging: what its clients were
+/// told has no part in the ramp that led there.
 fn returns_unramped(key: &str, wanted: &DesiredForm, live: Option<&Live>, before: Option<&Live>) -> bool {
     let Some(live) = live else { return false };
+    // Others follow when they are restarted, whatever stands there meanwhile; and while a budget ramps up they are off.
+    if wanted.form.delivery() == Delivery::Manual {
+        return false;
+    }
     let hedges = |live: &Live| {
         let text = live.documents.get(key);
         text.is_some() && text != live.documents.get(&off_form_key(key))
     };
+    // Where nothing is remembered, as in a ConfigMap that has just been created, nobody was told to hedge yet.
     let remembered = |target: &String| {
         let memory = live.record.memory.get(target);
-        memory.is_some_and(hedgerow_tuner::Memory::lets_hedge)
+        memory.is_none_or(Memory::lets_hedge)
     };
     wanted.hedged.iter().any(remembered) && !hedges(live) && !before.is_some_and(hedges)
 }

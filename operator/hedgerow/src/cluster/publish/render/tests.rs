@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use hedgerow_api::names::{FIELD_MANAGER, MEMORY_ANNOTATION};
-use hedgerow_config::{GrpcMethod, Limits, Part, PropertiesPrefix};
+use hedgerow_config::{GrpcMethod, Limits, LokiClient, Part, PropertiesPrefix};
 use hedgerow_tuner::{Hedging, Orders, Reason};
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
@@ -230,6 +230,15 @@ fn a_document_that_was_off_while_its_targets_hedge_waits_for_their_ramps() {
     assert!(hedges(&joined.documents[KEY]) && joined.joining.is_empty());
 }
 
+/// A base that comes late: its clients hedge by nothing of ours yet.
+#[test]
+fn a_document_that_comes_late_waits_for_the_ramps_too() {
+    let created = Live::read(ConfigMap::default());
+    let held = rendered(over_base(true), &given(BASE), Some(&created));
+    assert_eq!(held.documents[KEY], BASE);
+    assert_eq!(held.joining.len(), 1);
+}
+
 #[test]
 fn what_hedges_or_returns_by_its_ramp_does_not_wait() {
     let on = rendered(over_base(true), &given(BASE), None).documents;
@@ -255,6 +264,29 @@ fn a_document_that_a_person_took_away_is_put_back_as_it_was() {
     );
     assert_eq!(rendered.documents, on);
     assert!(rendered.joining.is_empty());
+}
+
+/// Off while the budget ramps up: were it held off then, the ramp would begin anew for ever.
+#[test]
+fn what_wants_a_restart_waits_for_no_ramp() {
+    let loki = |hedges| {
+        Form::Loki(vec![part(
+            "shard-read",
+            hedges,
+            LokiClient { max_per_second: None },
+        )])
+    };
+    let form = DesiredForm {
+        form: loki(true),
+        off: loki(false),
+        base: None,
+        ..over_base(true)
+    };
+    let off = loki(false).render(None).unwrap();
+    let live = live(&[(KEY, &off), (OFF_KEY, &off)], &[], true);
+    let on = rendered(form, &BaseTexts::new(), Some(&live));
+    assert_ne!(on.documents[KEY], off);
+    assert!(on.joining.is_empty());
 }
 
 #[test]
