@@ -68,6 +68,8 @@ pub struct Facts<'a> {
     pub targets: Vec<DecidedTarget<'a>>,
     /// What became of each ConfigMap, by name; what is missing was not tried yet.
     pub written: &'a BTreeMap<String, Written>,
+    /// Why pods that are to read safer documents at once are not told to.
+    pub not_nudged: Option<String>,
     /// Why the source fails for all its targets.
     pub source_failing: Option<&'a Unknown>,
     /// The status that is there.

@@ -61,6 +61,21 @@ pub struct Orders {
     pub reason: Reason,
 }
 
+impl Orders {
+    /// Whether clients who follow these instead of `before` hedge less: not at all, under a smaller budget, or later with
+    /// no larger one. Clients that did not hedge cannot hedge less.
+    pub fn are_safer_than(&self, before: &Self) -> bool {
+        match (before.hedging, self.hedging) {
+            (None, _) => false,
+            (Some(_), None) => true,
+            (Some(before), Some(after)) => {
+                after.percent < before.percent
+                    || (after.percent <= before.percent && after.delay_ms > before.delay_ms)
+            }
+        }
+    }
+}
+
 /// How clients hedge.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

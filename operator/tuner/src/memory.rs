@@ -164,6 +164,11 @@ impl Memory {
         self.published = self.published.max(at);
     }
 
+    /// What clients were told; `None` before the first time.
+    pub fn orders(&self) -> Option<&Orders> {
+        self.orders.as_ref()
+    }
+
     /// Whether clients were told to hedge.
     pub fn lets_hedge(&self) -> bool {
         self.orders

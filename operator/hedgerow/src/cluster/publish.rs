@@ -11,12 +11,12 @@ mod live;
 mod off;
 mod plan;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hedgerow_api::names::FIELD_MANAGER;
 use hedgerow_config::Validity;
-use hedgerow_tuner::{Reason, Timestamp};
+use hedgerow_tuner::{Memory, Reason, Timestamp};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client};
@@ -59,6 +59,10 @@ pub struct Published {
     pub validity: Option<Validity>,
     /// When to publish again even if nothing changes: a key that left the spec is to be deleted.
     pub again_at: Option<Timestamp>,
+    /// The targets whose clients are told to hedge less than before.
+    pub safer: BTreeSet<String>,
+    /// The version of the ConfigMap that was written; `None` when nothing was.
+    pub version: Option<String>,
 }
 
 /// What was written.
@@ -156,8 +160,13 @@ impl Publisher {
                     if change == Change::Updated {
                         change = describe(&current, before.as_ref(), desired);
                     }
+                    let published = Published {
+                        safer: safer(&current, desired, &change),
+                        version: Some(written.record.resource_version.clone()),
+                        ..plan.published(change)
+                    };
                     self.remember(name, written);
-                    return Ok(plan.published(change));
+                    return Ok(published);
                 }
                 Err(error) if error.is_conflict() || error.is_not_found() => live = self.read(name).await?,
                 Err(error) => return Err(PublishError::from_write(name, error)),
@@ -420,6 +429,22 @@ fn describe(current: &Live, before: Option<&Live>, desired: &DesiredConfigMap) -
     }
 }
 
+/// The targets whose clients are told to hedge less than `current` told them. What somebody else had written there may have
+/// told them anything, so what is put back to off counts.
+fn safer(current: &Live, desired: &DesiredConfigMap, change: &Change) -> BTreeSet<String> {
+    let edited = matches!(change, Change::PutBack { .. });
+    let is_safer = |(target, memory): &(&String, &Memory)| {
+        let before = current.record.memory.get(*target);
+        if !memory.lets_hedge() {
+            return edited || before.is_some_and(Memory::lets_hedge);
+        }
+        let orders = before.and_then(Memory::orders).zip(memory.orders());
+        orders.is_some_and(|(before, after)| after.are_safer_than(before))
+    };
+    let targets = desired.memory.iter().filter(is_safer);
+    targets.map(|(target, _)| target.clone()).collect()
+}
+
 impl Published {
     /// There is no such output, so there was nothing to do.
     fn nothing() -> Self {
@@ -427,6 +452,8 @@ impl Published {
             change: Change::Unchanged,
             validity: None,
             again_at: None,
+            safer: BTreeSet::new(),
+            version: None,
         }
     }
 }

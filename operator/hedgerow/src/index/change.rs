@@ -8,15 +8,7 @@ use crate::cluster::Lane;
 
 /// The lane for telling clients `after` where they were told `before`: off, a smaller budget and a longer delay go first.
 pub(super) fn lane(before: Option<&Orders>, after: &Orders) -> Lane {
-    let before = before.and_then(|orders| orders.hedging);
-    let safer = match (before, after.hedging) {
-        (_, None) => true,
-        (None, Some(_)) => false,
-        (Some(before), Some(after)) => {
-            after.percent < before.percent
-                || (after.percent <= before.percent && after.delay_ms > before.delay_ms)
-        }
-    };
+    let safer = after.hedging.is_none() || before.is_some_and(|before| after.are_safer_than(before));
     if safer { Lane::Safe } else { Lane::Document }
 }
 
@@ -77,6 +69,15 @@ mod tests {
         assert_eq!(lane(Some(&on(500.0, 10.0)), &on(500.0, 5.0)), Lane::Safe);
         assert_eq!(lane(Some(&on(500.0, 10.0)), &on(600.0, 10.0)), Lane::Safe);
         assert_eq!(lane(None, &off()), Lane::Safe);
+    }
+
+    #[test]
+    fn who_did_not_hedge_cannot_hedge_less() {
+        assert!(off().are_safer_than(&on(500.0, 10.0)));
+        assert!(on(600.0, 10.0).are_safer_than(&on(500.0, 10.0)));
+        assert!(!off().are_safer_than(&off()));
+        assert!(!on(500.0, 10.0).are_safer_than(&off()));
+        assert!(!on(500.0, 10.0).are_safer_than(&on(500.0, 10.0)));
     }
 
     #[test]

@@ -16,6 +16,7 @@ struct Told {
     written: BTreeMap<String, Written>,
     refusal: Option<Refusal>,
     failing: Option<Unknown>,
+    not_nudged: Option<String>,
     status: HedgePolicyStatus,
 }
 
@@ -28,6 +29,7 @@ impl Told {
             written: BTreeMap::from([("kb-hedging".to_owned(), Written::Published)]),
             refusal: None,
             failing: None,
+            not_nudged: None,
             status: HedgePolicyStatus::default(),
         }
     }
@@ -68,6 +70,7 @@ impl Told {
             decision,
         });
         self.status = status(&Facts {
+            not_nudged: self.not_nudged.clone(),
             generation: 3,
             spec: Some(&self.follow.spec),
             refusal: self.refusal.as_ref(),
@@ -103,6 +106,21 @@ impl Told {
         let condition = self.condition(type_);
         (condition.status.as_str(), condition.reason.as_str())
     }
+}
+
+#[test]
+fn pods_that_cannot_be_nudged_are_told_of_and_the_policy_is_ready_all_the_same() {
+    let mut told = Told::tuned();
+    told.not_nudged = Some("the API server refused".to_owned());
+    told.tell(601);
+    assert_eq!(told.says("Published"), ("True", "NudgeForbidden"));
+    assert!(
+        told.condition("Published")
+            .message
+            .ends_with("no effect: the API server refused")
+    );
+    assert_eq!(told.says("Ready"), ("True", "Published"));
+    assert!(!told.has("Stalled"));
 }
 
 #[test]

@@ -9,6 +9,7 @@
 
 mod end_of_life;
 mod lease;
+mod nudge;
 mod ownership;
 mod publish;
 mod reconcile;

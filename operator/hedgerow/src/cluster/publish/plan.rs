@@ -1,6 +1,6 @@
 //! What to write, given what shall be and what is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use hedgerow_api::names::MEMORY_ANNOTATION;
@@ -108,6 +108,8 @@ impl Plan {
             change,
             validity: self.validity,
             again_at: self.again_at,
+            safer: BTreeSet::new(),
+            version: None,
         }
     }
 }
