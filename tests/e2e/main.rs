@@ -10,6 +10,7 @@
 mod cost;
 mod crd;
 mod frame;
+mod nudge;
 mod outage;
 mod ownership;
 mod plan;

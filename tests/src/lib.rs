@@ -1,6 +1,6 @@
 //! Real parts for tests: a Kubernetes control plane, Prometheus and the operator, started as processes of this machine.
 //!
-//! Nothing here imitates: [`Cluster`] is etcd and kube-apiserver, [`Prometheus`] is Prometheus, [`Kubectl`] is kubectl.
+//! Nothing here imitates: [`Cluster`] is etcd and kube-apiserver, [`Node`] runs real pods beside them, [`Prometheus`] is Prometheus, [`Kubectl`] is kubectl.
 //! They listen on the loopback interface only, on ports found free at start, and end with the process that started them,
 //! however that ends (see [`Process`]).
 
@@ -8,6 +8,7 @@ mod audit;
 mod cluster;
 mod exposition;
 mod kubectl;
+mod node;
 mod operator;
 mod parts;
 mod ports;
@@ -21,6 +22,7 @@ pub use audit::{Audit, AuditEvent, Mark, ObjectReference};
 pub use cluster::{Cluster, ClusterOptions, Credentials, Namespace};
 pub use exposition::{Exposition, Histogram, Series};
 pub use kubectl::{Kubectl, Output};
+pub use node::{Image, Node};
 pub use operator::{Build, Operator, OperatorOptions, hedgerow};
 pub use parts::{Part, part, repository};
 pub use ports::free_port;
