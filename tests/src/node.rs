@@ -104,7 +104,7 @@ impl Node {
         let process = Process::spawn("node", &command, &folder.join("up.log"))?;
         let mut node = Self {
             folder,
-            process: process,
+            process,
         };
         eventually("the node is ready", READY_WITHIN, async || {
             node.process.must_run()?;
