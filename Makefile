@@ -39,6 +39,10 @@ servers: ## Build the other servers that tests read from (VictoriaMetrics, Thano
 node-parts: ## Build what a node with real pods needs (kubelet, containerd ...): six minutes once
 	@tests/parts/build $(NODE_PARTS)
 
+.PHONY: programs
+programs: ## Build the readers of documents (Cassandra, the DataStax driver, HDFS, Loki ...): a few minutes once
+	@tests/programs/build
+
 .PHONY: static
 static:
 	@rustup target list --installed | grep -qx $(STATIC) || rustup target add $(STATIC)
@@ -66,7 +70,7 @@ demo: ## Play the help-desk case on the real parts: 5 minutes once built (KEEP=1
 	@"$${CARGO_TARGET_DIR:-target}/debug/hedgerow-demo" $(if $(KEEP),--keep)
 
 .PHONY: test
-test: parts servers lint ## Run every check and every test, on the real parts: about 10 minutes once the parts are built
+test: parts servers programs lint ## Run every check and every test, on the real parts: about 10 minutes once they are built
 	@echo "== tests: unit, property and end-to-end; a failed end-to-end test leaves its logs in $${CARGO_TARGET_DIR:-target}/e2e"
 	cargo test --workspace --locked
 

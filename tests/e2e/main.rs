@@ -9,6 +9,7 @@
 
 mod cost;
 mod crd;
+mod formats;
 mod frame;
 mod nudge;
 mod outage;

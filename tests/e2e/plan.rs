@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
+use crate::formats::{agreed, base, envoy, publishing};
 use crate::policy::{policy, target, with};
 use crate::scene::SOON;
 use crate::service::{P95, Service};
@@ -131,6 +132,29 @@ async fn the_queries_of_a_plan_can_be_pasted_and_give_its_numbers() {
     assert_eq!(name, "queue");
     assert!((prometheus.query(query).await.unwrap()[0].1 - 3.0).abs() < 1e-9);
     assert!(step(&planned, "rule").starts_with("Tuned: "));
+}
+
+#[tokio::test]
+async fn other_formats_are_planned_over_the_bases_in_the_files() {
+    let (_service, prometheus) = measured().await;
+    let policy = publishing(&[envoy()]);
+    let routes = async |given: &Value| {
+        let planned = plan_decided(given, &prometheus.url()).await.unwrap().target(0);
+        planned["documents"][1].clone()
+    };
+    let both = json!({ "apiVersion": "v1", "kind": "List", "items": [policy, base("1s", &agreed())] });
+    let document = routes(&both).await;
+    let content = document["content"].as_str().unwrap();
+    assert!(content.contains("hedge_on_per_try_timeout"), "{document}");
+    assert_eq!(
+        (&document["format"], &document["message"]),
+        (&json!("EnvoyRoute"), &json!(null))
+    );
+
+    let alone = routes(&policy).await;
+    assert_eq!(alone["content"], json!(null));
+    let message = alone["message"].as_str().unwrap();
+    assert!(message.contains("is not in the files given"), "{message}");
 }
 
 #[tokio::test]

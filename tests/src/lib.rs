@@ -24,7 +24,7 @@ pub use exposition::{Exposition, Histogram, Series};
 pub use kubectl::{Kubectl, Output};
 pub use node::{Image, Node};
 pub use operator::{Build, Operator, OperatorOptions, hedgerow};
-pub use parts::{Part, part, repository};
+pub use parts::{Part, part, program, repository};
 pub use ports::free_port;
 pub use process::{Process, processes_alive};
 pub use prometheus::{Prometheus, PrometheusOptions};

@@ -1,4 +1,4 @@
-//! The real programs, as `tests/parts/build` pins and builds them.
+//! The real programs, as `tests/parts/build` and `tests/programs/build` pin and build them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Context, Result, bail};
 
 /// A program that the tests run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// etcd.
     Etcd,
@@ -49,25 +49,34 @@ pub fn repository() -> &'static Path {
 /// # Errors
 /// When it is not built yet, saying which command does it.
 pub fn part(part: Part) -> Result<PathBuf> {
-    static FOUND: Mutex<BTreeMap<Part, PathBuf>> = Mutex::new(BTreeMap::new());
+    built("tests/parts/build", part.name(), "make parts")
+}
+
+/// Where a program lies that reads documents with the code of the system that they are for: see
+/// `tests/programs/README.md`. Builds nothing either.
+///
+/// # Errors
+/// When there is none of that name, or it is not built yet, saying which command does it.
+pub fn program(name: &'static str) -> Result<PathBuf> {
+    built("tests/programs/build", name, "make programs")
+}
+
+/// What `script` says where `name` lies, asked once.
+fn built(script: &'static str, name: &'static str, remedy: &str) -> Result<PathBuf> {
+    static FOUND: Mutex<BTreeMap<(&str, &str), PathBuf>> = Mutex::new(BTreeMap::new());
     let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(path) = found.get(&part) {
+    if let Some(path) = found.get(&(script, name)) {
         return Ok(path.clone());
     }
-    let script = repository().join("tests/parts/build");
-    let output = Command::new(&script)
-        .args(["--no-build", "--path", part.name()])
+    let output = Command::new(repository().join(script))
+        .args(["--no-build", "--path", name])
         .output()
-        .with_context(|| format!("cannot run {}", script.display()))?;
+        .with_context(|| format!("cannot run {script}"))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        bail!(
-            "{} is not there; `make parts` builds it. {}",
-            part.name(),
-            said.trim()
-        );
+        bail!("{name} is not there; `{remedy}` builds it. {}", said.trim());
     }
     let path = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
-    found.insert(part, path.clone());
+    found.insert((script, name), path.clone());
     Ok(path)
 }

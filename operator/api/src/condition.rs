@@ -74,6 +74,16 @@ names! {
         NudgeForbidden,
         /// A document could not be written; the operator tries again.
         WriteFailed,
+        /// A base does not exist, or does not have the key.
+        BaseMissing,
+        /// A base lacks the label by which its owner agrees.
+        BaseNotLabelled,
+        /// A base cannot be used as it is: it cannot be read, or lacks what is to be changed.
+        BaseInvalid,
+        /// The API server does not give a base; the operator tries again.
+        BaseUnavailable,
+        /// A document is written, but off: its system cannot be told what was decided.
+        OrdersRefused,
         /// Every signal has a fresh reading.
         Fresh,
         /// Every target is hedged.
@@ -110,13 +120,27 @@ names! {
 }
 
 names! {
+    /// How a change of a document reaches its clients, as `delivery` in the status of an output.
+    DeliveryKind {
+        /// Clients take on a changed file while they run.
+        Live,
+        /// Clients want a restart, or a person who carries the change on.
+        Manual,
+    }
+}
+
+names! {
     /// Whether a document is written, as `state` in the status of an output.
     OutputState {
         /// Written.
         Published,
         /// Not written yet.
         Pending,
-        /// Not written: the ConfigMap belongs to somebody else, or to an older policy.
+        /// Not written: the ConfigMap belongs to somebody else, or to an older policy; or there is no base for it.
         Refused,
+        /// Written over the base that was accepted last: the one that is there now cannot be used.
+        OldBase,
+        /// Written with hedging off, whatever was decided: the document cannot say it.
+        Unhedged,
     }
 }

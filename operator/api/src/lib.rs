@@ -26,7 +26,7 @@ mod status;
 pub mod text;
 mod validate;
 
-pub use condition::{ConditionReason, ConditionType, OutputState, ReadingState, TargetState};
+pub use condition::{ConditionReason, ConditionType, DeliveryKind, OutputState, ReadingState, TargetState};
 pub use crd::{crd, crd_yaml};
 pub use decode::decode_spec;
 pub use spec::{

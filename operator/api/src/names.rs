@@ -3,10 +3,15 @@
 /// The API group of `HedgePolicy`, and the prefix of every label and annotation.
 pub const GROUP: &str = "hedgerow.dev";
 
-/// The label that tells what a ConfigMap is to Hedgerow; see [`ROLE_OUTPUT`].
+/// The label that tells what a ConfigMap is to Hedgerow; see [`ROLE_OUTPUT`] and [`ROLE_BASE`].
 pub const ROLE_LABEL: &str = "hedgerow.dev/role";
 /// The value of [`ROLE_LABEL`] on ConfigMaps that the operator writes.
 pub const ROLE_OUTPUT: &str = "output";
+/// The value of [`ROLE_LABEL`] on ConfigMaps whose owner agrees that documents are written over theirs.
+pub const ROLE_BASE: &str = "base";
+/// Beside a document of another system's format, under its key with this at the end: the same document with hedging off.
+/// It is all that is needed to switch it off, and where the document has a base it is the base that was accepted last.
+pub const OFF_FORM_SUFFIX: &str = ".base";
 /// The label by which tools know who manages an object.
 pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
 /// The value of [`MANAGED_BY_LABEL`] on objects that the operator writes.

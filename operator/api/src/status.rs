@@ -352,7 +352,24 @@ pub struct OutputStatus {
     /// The key.
     pub key: String,
 
-    /// Whether the document is written: Published, Pending or Refused.
+    /// The format of the document.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub format: Option<String>,
+
+    /// How a change of the document reaches its clients: Live, or Manual where they need a restart or a person.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delivery: Option<String>,
+
+    /// Whether clients stop hedging by themselves when the document is no longer renewed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires: Option<bool>,
+
+    /// ByClient where the document cannot say what hedging may cost: the client has to be configured with a limit of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<String>,
+
+    /// Whether the document is written: Published, Pending or Refused; OldBase when it is written over the base that was
+    /// accepted last, and Unhedged when it is written with hedging off since it cannot say what was decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
 
@@ -360,7 +377,7 @@ pub struct OutputStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
 
-    /// Why it is not written, and what to do.
+    /// Why it is not written, or not as it should be, and what to do; or what else its clients need.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }

@@ -1,5 +1,6 @@
 //! Documents for systems that have a form of their own, and no clause that lets orders expire.
 
+mod base;
 mod cassandra;
 mod data_stax;
 mod dotnet_hedging;
@@ -7,10 +8,14 @@ mod envoy_route;
 mod error;
 mod grpc_service_config;
 mod hdfs;
+mod hedge;
 mod kitex;
 mod loki;
+mod manual;
 mod properties;
 mod tempo;
+mod time_span;
+mod tree;
 
 use hedgerow_tuner::Orders;
 

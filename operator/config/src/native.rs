@@ -159,7 +159,8 @@ impl NativeDocument {
 }
 
 impl Terms {
-    fn new(hedging: &Hedging, limits: &Limits) -> Result<Self, DocumentError> {
+    /// Those of orders, within the ranges of a document.
+    pub(crate) fn new(hedging: &Hedging, limits: &Limits) -> Result<Self, DocumentError> {
         Ok(Self {
             delay: positive_time("delayMs", hedging.delay_ms)?,
             min_remaining: time("minRemainingMs", hedging.min_remaining_ms)?,

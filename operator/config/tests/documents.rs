@@ -2,12 +2,15 @@
 
 #![allow(clippy::unwrap_used)] // Helpers of tests; clippy.toml allows it only inside the tests themselves.
 
-use std::path::{Path, PathBuf};
+mod committed;
+
 use std::time::Duration;
 
 use hedgerow_config::{DocumentError, Identity, Limits, NativeDocument, Validity, json_schema};
 use hedgerow_tuner::{Hedging, Orders, Reason, Timestamp};
 use serde_json::{Value, json};
+
+use committed::assert_committed;
 
 /// 2026-11-30T10:00:00Z.
 const ISSUED: Timestamp = Timestamp::from_millis(1_796_032_800_000);
@@ -51,24 +54,6 @@ fn changed(change: impl FnOnce(&mut Value)) -> Vec<u8> {
     let mut json: Value = serde_json::from_str(&tuned().to_json()).unwrap();
     change(&mut json);
     json.to_string().into_bytes()
-}
-
-fn committed(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
-}
-
-/// Compares with a committed file, or writes it when `HEDGEROW_BLESS` is set.
-fn assert_committed(path: &str, content: &str, mend: &str) {
-    let path = committed(path);
-    if std::env::var_os("HEDGEROW_BLESS").is_some() {
-        std::fs::write(&path, content).unwrap();
-    }
-    let found = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        found == content,
-        "{} differs. To mend it: {mend}\nwanted:\n{content}",
-        path.display()
-    );
 }
 
 fn assert_fits_schema(json: &str) {

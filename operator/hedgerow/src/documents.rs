@@ -1,33 +1,30 @@
 //! The ConfigMaps of a policy as they shall be. Pure; it cannot fail.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hedgerow_api::Output;
 use hedgerow_config::{Identity, NativeDocument, Validity};
-use hedgerow_tuner::{Decision, Memory, Timestamp};
+use hedgerow_tuner::{Decision, Memory, Orders, Timestamp};
 
-use crate::cluster::{DesiredConfigMap, EndOfLife, NamespacedName, Owner, PolicyKey};
+use crate::cluster::{BaseRef, DesiredConfigMap, DesiredForm, EndOfLife, NamespacedName, Owner, PolicyKey};
 use crate::compile::Target;
+use crate::forms::{Told, form};
 use crate::index::Follow;
 
-/// One ConfigMap for each that the policy names, with every document in it. `decided` is in the order of the targets.
+/// One ConfigMap for each that the policy names, with every document in it. `decided` is in the order of the targets;
+/// `joining` are the documents that were held off until now, as [`Published::joining`](crate::cluster::Published) tells.
 pub(crate) fn desired(
     policy: &PolicyKey,
     follow: &Follow,
     decided: &[(Decision, Memory)],
+    joining: &BTreeSet<(String, String)>,
     renew: bool,
     now: Timestamp,
 ) -> Vec<DesiredConfigMap> {
     let compiled = &follow.compiled;
     let validity = Validity::new(now, compiled.expiry);
     let mut config_maps: BTreeMap<&str, DesiredConfigMap> = BTreeMap::new();
-    // Documents of other formats are not rendered yet.
-    let native = follow
-        .spec
-        .publish
-        .iter()
-        .filter(|output| output.format.is_native());
-    for output in native {
+    for output in &follow.spec.publish {
         let config_map = config_maps
             .entry(&output.config_map)
             .or_insert_with(|| DesiredConfigMap {
@@ -36,16 +33,27 @@ pub(crate) fn desired(
                     policy: policy.clone(),
                     uid: follow.uid.clone(),
                 },
-                end_of_life: if compiled.expiry.is_some() {
+                end_of_life: if compiled.expiry.is_some() && output.format.is_native() {
                     EndOfLife::Collected
                 } else {
                     EndOfLife::Left
                 },
                 documents: BTreeMap::new(),
+                forms: BTreeMap::new(),
                 memory: BTreeMap::new(),
                 renew,
             });
+        let orders = |at: usize| decided.get(at).map(|(decision, _)| &decision.orders);
+        if let Some(form) = desired_form(&policy.namespace, output, &compiled.targets, orders) {
+            let may_join = joining.contains(&(output.config_map.to_string(), output.key.to_string()));
+            let form = DesiredForm { may_join, ..form };
+            config_map.forms.insert(output.key.to_string(), form);
+        }
         for (target, (decision, memory)) in published(output, &compiled.targets, decided) {
+            config_map.memory.insert(target.name.clone(), memory.clone());
+            if !output.format.is_native() {
+                continue;
+            }
             let identity = Identity {
                 policy: policy.to_string(),
                 policy_uid: follow.uid.clone(),
@@ -61,10 +69,38 @@ pub(crate) fn desired(
             config_map
                 .documents
                 .insert(output.key.to_string(), document.to_json());
-            config_map.memory.insert(target.name.clone(), memory.clone());
         }
     }
     config_maps.into_values().collect()
+}
+
+/// The document of another system's format, to be rendered; `None` for a native one. `orders` are those of the target at
+/// that place.
+pub(crate) fn desired_form<'a>(
+    namespace: &str,
+    output: &Output,
+    targets: &[Target],
+    orders: impl Fn(usize) -> Option<&'a Orders>,
+) -> Option<DesiredForm> {
+    let found = |name: &str| {
+        let at = targets.iter().position(|target| target.name == name)?;
+        Some((orders(at)?.clone(), targets.get(at)?.limits))
+    };
+    let hedges = |name: &String| found(name).is_some_and(|(orders, _)| orders.hedging.is_some());
+    let told = |name: &str| found(name).map(|(orders, limits)| Told { orders, limits });
+    let off = |name: &str| found(name).map(|(_, limits)| Told::off(limits));
+    let base = output.base.as_ref().map(|base| BaseRef {
+        config_map: NamespacedName::new(namespace, base.config_map.to_string()),
+        key: base.key.to_string(),
+    });
+    let named = output.targets.iter().map(|target| target.name.to_string());
+    Some(DesiredForm {
+        form: form(output, told)?,
+        off: form(output, off)?,
+        hedged: named.filter(hedges).collect(),
+        base,
+        may_join: false,
+    })
 }
 
 /// The targets that an output tells of.
@@ -94,7 +130,7 @@ mod tests {
         let decided: Vec<_> = targets
             .map(|target| decide(&target.rules, &Memory::default(), &Readings::default(), at(0)))
             .collect();
-        desired(&policy(), &follow, &decided, false, at(0))
+        desired(&policy(), &follow, &decided, &BTreeSet::new(), false, at(0))
     }
 
     fn two_targets() -> Value {

@@ -17,7 +17,7 @@ use hedgerow_api::HedgePolicySpec;
 use hedgerow_signals::{ReadingKind, TargetQuery, TargetReadings};
 use hedgerow_tuner::{Decision, Memory, Readings, Rules, Stop, Timestamp, Unknown};
 
-use crate::cluster::{Lane, PolicyKey};
+use crate::cluster::{Fault, Lane, PolicyKey};
 use crate::compile::Compiled;
 use crate::status::{Refusal, Written};
 
@@ -98,6 +98,10 @@ pub struct TargetView {
 pub struct Outcome {
     /// By ConfigMap.
     pub written: BTreeMap<String, Written>,
+    /// What is not as it should be of a document, by ConfigMap and key.
+    pub faults: BTreeMap<(String, String), Fault>,
+    /// The documents that are held off, by ConfigMap and key, until the ramps of their targets have begun anew.
+    pub joining: BTreeSet<(String, String)>,
     /// When documents are to be renewed or deleted.
     pub again_at: Option<Timestamp>,
     /// When the first of the documents that are there expires, or has.

@@ -13,6 +13,7 @@ pub mod exit;
 mod explain;
 #[cfg(test)]
 mod fixtures;
+mod forms;
 pub mod heartbeat;
 pub mod index;
 pub mod metrics;

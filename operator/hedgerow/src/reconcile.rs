@@ -73,7 +73,8 @@ impl Reconciler {
                 return Outcome::Done;
             };
             self.tell_changes(key, &follow, &decided);
-            let desired = documents::desired(key, &follow, &decided.targets, renew, now);
+            let joining = self.index.handed(key).unwrap_or_default().1.joining;
+            let desired = documents::desired(key, &follow, &decided.targets, &joining, renew, now);
             let (published, released) = join(
                 self.publish(&entry, &desired, now),
                 self.release_orphans(key, now),
@@ -275,6 +276,7 @@ impl Reconciler {
             refusal,
             targets,
             written: &outcome.written,
+            faults: &outcome.faults,
             not_nudged: self.not_nudged(entry),
             source_failing: failing.as_ref(),
             before: &before,

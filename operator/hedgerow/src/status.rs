@@ -6,14 +6,16 @@
 
 mod conditions;
 mod history;
+mod outputs;
 mod summary;
 mod target;
 
 use std::collections::BTreeMap;
 
-use hedgerow_api::{HedgePolicySpec, HedgePolicyStatus, OutputState, OutputStatus};
+use hedgerow_api::{HedgePolicySpec, HedgePolicyStatus};
 use hedgerow_tuner::{Decision, Reason, Rules, Timestamp, Unknown};
 
+use crate::cluster::Fault;
 use crate::notes;
 
 /// Why a policy is not followed.
@@ -68,6 +70,8 @@ pub struct Facts<'a> {
     pub targets: Vec<DecidedTarget<'a>>,
     /// What became of each ConfigMap, by name; what is missing was not tried yet.
     pub written: &'a BTreeMap<String, Written>,
+    /// What is not as it should be of a document, by ConfigMap and key.
+    pub faults: &'a BTreeMap<(String, String), Fault>,
     /// Why pods that are to read safer documents at once are not told to.
     pub not_nudged: Option<String>,
     /// Why the source fails for all its targets.
@@ -96,36 +100,9 @@ pub fn status(facts: &Facts<'_>) -> HedgePolicyStatus {
         observed_generation: Some(facts.generation),
         summary: Some(summary::summary(facts, &targets)),
         conditions: conditions::conditions(facts, &targets),
-        outputs: outputs(facts),
+        outputs: outputs::outputs(facts),
         targets,
     }
-}
-
-fn outputs(facts: &Facts<'_>) -> Vec<OutputStatus> {
-    let revision = |name: &str| {
-        let target = facts.targets.iter().find(|target| target.name == name)?;
-        i64::try_from(target.decision.revision).ok()
-    };
-    let spec = facts.spec.into_iter().flat_map(|spec| &spec.publish);
-    spec.map(|output| {
-        let (state, message) = match facts.written.get(&*output.config_map) {
-            Some(Written::Published) => (OutputState::Published, None),
-            Some(Written::Pending { message }) => (OutputState::Pending, Some(message.clone())),
-            Some(Written::Refused { message, .. }) => (OutputState::Refused, Some(message.clone())),
-            None => (OutputState::Pending, None),
-        };
-        OutputStatus {
-            config_map: output.config_map.to_string(),
-            key: output.key.to_string(),
-            state: Some(state.as_str().to_owned()),
-            revision: match (state, output.targets.as_slice()) {
-                (OutputState::Published, [target]) => revision(&target.name),
-                _ => None,
-            },
-            message,
-        }
-    })
-    .collect()
 }
 
 #[cfg(test)]

@@ -62,8 +62,7 @@ pub struct Orders {
 }
 
 impl Orders {
-    /// Whether clients who follow these instead of `before` hedge less: not at all, under a smaller budget, or later with
-    /// no larger one. Clients that did not hedge cannot hedge less.
+    /// Whether clients who are told this instead of `before` are off, or hedge less or later: the safe direction.
     pub fn are_safer_than(&self, before: &Self) -> bool {
         match (before.hedging, self.hedging) {
             (None, _) => false,

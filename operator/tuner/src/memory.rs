@@ -164,9 +164,12 @@ impl Memory {
         self.published = self.published.max(at);
     }
 
-    /// What clients were told; `None` before the first time.
-    pub fn orders(&self) -> Option<&Orders> {
-        self.orders.as_ref()
+    /// Whether clients who are told this instead of what `before` remembers are off, or hedge less or later.
+    pub fn is_safer_than(&self, before: &Self) -> bool {
+        match (&before.orders, &self.orders) {
+            (Some(before), Some(after)) => after.are_safer_than(before),
+            _ => before.lets_hedge() && !self.lets_hedge(),
+        }
     }
 
     /// Whether clients were told to hedge.

@@ -93,6 +93,11 @@ impl Format {
         )
     }
 
+    /// Whether the document says what hedging may cost. Where it does not, the client needs a limit of its own.
+    pub const fn has_budget(self) -> bool {
+        matches!(self, Self::Hedgerow | Self::Kitex | Self::Properties)
+    }
+
     /// Whether a document of this format is about one target and no more.
     pub(crate) const fn holds_one_target(self) -> bool {
         matches!(self, Self::Hedgerow | Self::Hdfs | Self::Loki | Self::Tempo)

@@ -6,6 +6,7 @@
 //!   In which order is the matter of the [`WriteQueue`].
 //! - Who may: [`Leadership`], and [`Cluster::acting`], which also waits for the caches.
 
+mod bases;
 mod caches;
 mod changes;
 mod claims;
@@ -35,6 +36,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+pub use self::bases::{BaseError, BaseRef};
 pub use self::caches::{Caches, Watched};
 pub use self::changes::Changes;
 pub use self::claims::{Claimant, winner};
@@ -47,7 +49,8 @@ pub use self::nudge::{Nudge, NudgeLimits, Nudger};
 pub use self::outputs::Outputs;
 pub use self::policies::{Policies, PolicyEntry};
 pub use self::publish::{
-    Change, DesiredConfigMap, EndOfLife, PublishError, Published, Publisher, Retirement,
+    Change, DesiredConfigMap, DesiredForm, EndOfLife, Fault, Instead, PublishError, Published, Publisher,
+    Retirement,
 };
 pub use self::queue::{Lane, Outcome, Work, WriteQueue, WriteRate, Writes};
 pub use self::record::{OutputRecord, Owner};

@@ -1,11 +1,13 @@
-//! The ConfigMaps that carry documents, as the API server tells: their metadata alone.
+//! The ConfigMaps that carry documents, and those that documents are written over, as the API server tells: their metadata
+//! alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use hedgerow_api::names::{ROLE_LABEL, ROLE_OUTPUT};
+use hedgerow_api::names::{ROLE_BASE, ROLE_LABEL, ROLE_OUTPUT};
 use hedgerow_tuner::Memory;
 use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::PartialObjectMeta;
 use kube::{Api, Client};
 
@@ -20,6 +22,8 @@ use super::record::{OutputRecord, Owner};
 pub struct Outputs {
     instance: Arc<str>,
     records: Arc<RwLock<BTreeMap<NamespacedName, Arc<OutputRecord>>>>,
+    /// The bases, each with its version.
+    bases: Arc<RwLock<BTreeMap<NamespacedName, String>>>,
     policies: Policies,
     changes: Changes<PolicyKey>,
 }
@@ -29,6 +33,7 @@ impl Outputs {
         Self {
             instance: instance.into(),
             records: Arc::default(),
+            bases: Arc::default(),
             policies,
             changes,
         }
@@ -37,6 +42,26 @@ impl Outputs {
     /// What is known of this ConfigMap; `None` when it does not exist or is not labelled as an output.
     pub fn get(&self, name: &NamespacedName) -> Option<Arc<OutputRecord>> {
         self.read().get(name).cloned()
+    }
+
+    /// The version of a base; `None` when it does not exist or is not labelled as one.
+    pub(super) fn base_version(&self, name: &NamespacedName) -> Option<String> {
+        let bases = self.bases.read().unwrap_or_else(PoisonError::into_inner);
+        bases.get(name).cloned()
+    }
+
+    /// Notes how a base is; whoever is written over it is concerned by a change.
+    fn set_base(&self, name: &NamespacedName, version: Option<String>) {
+        let before = {
+            let mut bases = self.bases.write().unwrap_or_else(PoisonError::into_inner);
+            match &version {
+                Some(version) => bases.insert(name.clone(), version.clone()),
+                None => bases.remove(name),
+            }
+        };
+        if before != version {
+            self.changes.mark(self.policies.over_base(name));
+        }
     }
 
     /// This install's outputs that were written for the policy of that UID.
@@ -96,11 +121,19 @@ impl Cache for Outputs {
     type Object = PartialObjectMeta<ConfigMap>;
 
     fn known(&self) -> Vec<NamespacedName> {
-        self.read().keys().cloned().collect()
+        let bases = self.bases.read().unwrap_or_else(PoisonError::into_inner);
+        let known: BTreeSet<_> = self.read().keys().chain(bases.keys()).cloned().collect();
+        known.into_iter().collect()
     }
 
     fn set(&self, name: NamespacedName, object: Option<Self::Object>) {
-        let record = object.map(|object| Arc::new(OutputRecord::read(&object.metadata)));
+        let (base, output) = match object {
+            Some(object) if is_base(&object.metadata) => (Some(object), None),
+            other => (None, other),
+        };
+        let version = base.map(|base| base.metadata.resource_version.unwrap_or_default());
+        self.set_base(&name, version);
+        let record = output.map(|object| Arc::new(OutputRecord::read(&object.metadata)));
         let before = {
             let mut records = self.records.write().unwrap_or_else(PoisonError::into_inner);
             match &record {
@@ -122,7 +155,12 @@ impl Cache for Outputs {
     }
 }
 
-/// The watch of outputs in `namespace`, or in the cluster. Metadata alone, and by label: the operator shall not hold
+fn is_base(metadata: &ObjectMeta) -> bool {
+    let labels = metadata.labels.as_ref();
+    labels.is_some_and(|labels| labels.get(ROLE_LABEL).is_some_and(|role| role == ROLE_BASE))
+}
+
+/// The watch of outputs and bases in `namespace`, or in the cluster. Metadata alone, and by label: the operator shall not hold
 /// every ConfigMap of a cluster in memory.
 pub(super) fn source(client: &Client, namespace: Option<String>) -> Source<PartialObjectMeta<ConfigMap>> {
     let api: Api<PartialObjectMeta<ConfigMap>> = match &namespace {
@@ -131,10 +169,10 @@ pub(super) fn source(client: &Client, namespace: Option<String>) -> Source<Parti
     };
     Source {
         what: "output ConfigMaps",
-        matters: "documents that somebody edits or deletes are not put back",
+        matters: "documents that somebody edits or deletes are not put back, and edits of bases are not seen",
         namespace,
         api,
-        labels: Some(format!("{ROLE_LABEL}={ROLE_OUTPUT}")),
+        labels: Some(format!("{ROLE_LABEL} in ({ROLE_OUTPUT},{ROLE_BASE})")),
         fields: None,
     }
 }

@@ -30,6 +30,8 @@ pub struct PolicyEntry {
     pub annotations: BTreeMap<String, String>,
     /// The ConfigMaps that it names, in its own namespace.
     pub claims: BTreeSet<String>,
+    /// The ConfigMaps that its documents are written over, in its own namespace.
+    pub bases: BTreeSet<String>,
     /// The policy, or why it cannot be understood (stored before the schema, or by another version).
     pub policy: Result<Arc<HedgePolicy>, String>,
     /// Its status, read apart from the rest: what cannot be understood keeps its times, and nothing in a status makes a
@@ -42,7 +44,8 @@ impl PolicyEntry {
     /// the watch of the others nor lose its ConfigMaps. (`DeserializeGuard` would drop the spec that names them.)
     fn read(mut object: DynamicObject) -> Self {
         let metadata = object.metadata.clone();
-        let claims = claims_of(&object.data);
+        let claims = named_in_publish(&object.data, "/configMap");
+        let bases = named_in_publish(&object.data, "/base/configMap");
         let status = object.data.as_object_mut().and_then(|data| data.remove("status"));
         let status = status.and_then(|status| serde_json::from_value(status).ok());
         let policy = object.try_parse::<HedgePolicy>();
@@ -58,6 +61,7 @@ impl PolicyEntry {
             resource_version: metadata.resource_version.unwrap_or_default(),
             annotations: metadata.annotations.unwrap_or_default(),
             claims,
+            bases,
             policy: policy.map(Arc::new).map_err(|error| error.to_string()),
             status,
         }
@@ -88,15 +92,15 @@ impl PolicyEntry {
     }
 }
 
-/// The ConfigMaps that a policy names, read leniently.
-fn claims_of(object: &serde_json::Value) -> BTreeSet<String> {
+/// The ConfigMaps that a policy names at that place of each output, read leniently.
+fn named_in_publish(object: &serde_json::Value, place: &str) -> BTreeSet<String> {
     let publish = object
         .pointer("/spec/publish")
         .and_then(serde_json::Value::as_array);
     let names = publish
         .into_iter()
         .flatten()
-        .filter_map(|entry| entry.get("configMap")?.as_str());
+        .filter_map(|entry| entry.pointer(place)?.as_str());
     names.map(str::to_owned).collect()
 }
 
@@ -139,6 +143,15 @@ impl Policies {
         in_namespace(&entries, &config_map.namespace)
             .filter(|entry| entry.claims.contains(&config_map.name))
             .map(|entry| entry.claimant())
+            .collect()
+    }
+
+    /// The policies with a document that is written over this ConfigMap.
+    pub(super) fn over_base(&self, config_map: &NamespacedName) -> Vec<PolicyKey> {
+        let entries = self.read();
+        in_namespace(&entries, &config_map.namespace)
+            .filter(|entry| entry.bases.contains(&config_map.name))
+            .map(|entry| entry.key.clone())
             .collect()
     }
 
@@ -323,7 +336,7 @@ mod tests {
                 vec!["a"],
             ),
         ] {
-            let claims = claims_of(&json!({ "spec": spec }));
+            let claims = named_in_publish(&json!({ "spec": spec }), "/configMap");
             assert_eq!(claims.iter().map(String::as_str).collect::<Vec<_>>(), expected);
         }
     }

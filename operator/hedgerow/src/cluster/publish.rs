@@ -10,13 +10,15 @@ mod error;
 mod live;
 mod off;
 mod plan;
+mod render;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures::future::join_all;
 use hedgerow_api::names::FIELD_MANAGER;
 use hedgerow_config::Validity;
-use hedgerow_tuner::{Memory, Reason, Timestamp};
+use hedgerow_tuner::{Reason, Timestamp};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client};
@@ -25,6 +27,9 @@ pub use self::desired::{DesiredConfigMap, EndOfLife};
 pub use self::error::PublishError;
 use self::live::Live;
 use self::plan::Plan;
+use self::render::{BaseTexts, render};
+pub use self::render::{DesiredForm, Fault, Instead};
+use super::bases::Bases;
 use super::name::NamespacedName;
 use super::outputs::Outputs;
 use super::policies::Policies;
@@ -46,6 +51,7 @@ struct Inner {
     instance: String,
     policies: Policies,
     outputs: Outputs,
+    bases: Bases,
     /// Each ConfigMap as it was last read or written, so that nothing is asked for what is known.
     seen: Mutex<HashMap<NamespacedName, Live>>,
 }
@@ -55,14 +61,20 @@ struct Inner {
 pub struct Published {
     /// What was written, if anything.
     pub change: Change,
+    /// Whether by what was written clients are off, or hedge less or later, than by what was there before: the safe
+    /// direction. Also after a write that failed and was made up for, and after a restart.
+    pub safer: bool,
     /// From when to when the documents hold that expire first; renew them in between. `None` when none expires.
     pub validity: Option<Validity>,
     /// When to publish again even if nothing changes: a key that left the spec is to be deleted.
     pub again_at: Option<Timestamp>,
-    /// The targets whose clients are told to hedge less than before.
-    pub safer: BTreeSet<String>,
     /// The version of the ConfigMap that was written; `None` when nothing was.
     pub version: Option<String>,
+    /// What is not as it should be, by key.
+    pub faults: BTreeMap<String, Fault>,
+    /// The keys that were held off though their targets hedge: their clients come back to hedging, so the ramps of these
+    /// targets are to begin anew before they may. See [`DesiredForm::may_join`].
+    pub joining: BTreeSet<String>,
 }
 
 /// What was written.
@@ -104,6 +116,7 @@ impl Publisher {
     ) -> Self {
         Self {
             inner: Arc::new(Inner {
+                bases: Bases::new(client.clone(), outputs.clone()),
                 client,
                 writer,
                 instance,
@@ -129,9 +142,19 @@ impl Publisher {
         self.check_claim(desired)?;
         let before = self.seen(name);
         let mut change = Change::Updated;
+        let bases = self.bases(desired).await;
         let mut live = self.known(name, before.as_ref()).await?;
         for _ in 0..ATTEMPTS {
+            let rendered = render(desired, &bases, live.as_ref(), before.as_ref());
             let Some(current) = live.take() else {
+                // A ConfigMap without a document would let pods start that mount it and find nothing.
+                if rendered.documents.is_empty() && !desired.forms.is_empty() && desired.documents.is_empty()
+                {
+                    return Ok(Published {
+                        faults: rendered.faults,
+                        ..Published::nothing()
+                    });
+                }
                 match self.stake(desired).await? {
                     Some(staked) => {
                         change = if before.is_some() {
@@ -146,9 +169,9 @@ impl Publisher {
                 continue;
             };
             current.check_writable(name, &self.inner.instance)?;
-            let plan = Plan::new(desired, &current, now);
+            let plan = Plan::new(desired, rendered, &current, now);
             if plan.is_fulfilled_by(&current, desired) {
-                let result = plan.published(Change::Unchanged);
+                let result = plan.published(Change::Unchanged, desired, &current);
                 self.remember(name, current);
                 return Ok(result);
             }
@@ -161,9 +184,8 @@ impl Publisher {
                         change = describe(&current, before.as_ref(), desired);
                     }
                     let published = Published {
-                        safer: safer(&current, desired, &change),
                         version: Some(written.record.resource_version.clone()),
-                        ..plan.published(change)
+                        ..plan.published(change, desired, &current)
                     };
                     self.remember(name, written);
                     return Ok(published);
@@ -307,6 +329,16 @@ impl Publisher {
         Err(PublishError::Contended { name: name.clone() })
     }
 
+    /// The content of each base.
+    async fn bases(&self, desired: &DesiredConfigMap) -> BaseTexts {
+        let named = desired
+            .forms
+            .iter()
+            .filter_map(|(key, form)| Some((key, form.base.as_ref()?)));
+        let texts = named.map(async |(key, base)| (key.clone(), self.inner.bases.text(base).await));
+        join_all(texts).await.into_iter().collect()
+    }
+
     /// Whether this policy may write this ConfigMap, by what the policies say.
     fn check_claim(&self, desired: &DesiredConfigMap) -> Result<(), PublishError> {
         match self.inner.policies.winner(&desired.name) {
@@ -429,31 +461,17 @@ fn describe(current: &Live, before: Option<&Live>, desired: &DesiredConfigMap) -
     }
 }
 
-/// The targets whose clients are told to hedge less than `current` told them. What somebody else had written there may have
-/// told them anything, so what is put back to off counts.
-fn safer(current: &Live, desired: &DesiredConfigMap, change: &Change) -> BTreeSet<String> {
-    let edited = matches!(change, Change::PutBack { .. });
-    let is_safer = |(target, memory): &(&String, &Memory)| {
-        let before = current.record.memory.get(*target);
-        if !memory.lets_hedge() {
-            return edited || before.is_some_and(Memory::lets_hedge);
-        }
-        let orders = before.and_then(Memory::orders).zip(memory.orders());
-        orders.is_some_and(|(before, after)| after.are_safer_than(before))
-    };
-    let targets = desired.memory.iter().filter(is_safer);
-    targets.map(|(target, _)| target.clone()).collect()
-}
-
 impl Published {
     /// There is no such output, so there was nothing to do.
     fn nothing() -> Self {
         Self {
             change: Change::Unchanged,
+            safer: false,
             validity: None,
             again_at: None,
-            safer: BTreeSet::new(),
             version: None,
+            faults: BTreeMap::new(),
+            joining: BTreeSet::new(),
         }
     }
 }

@@ -221,10 +221,13 @@ impl Entry {
         for (name, state) in &mut self.targets {
             let outputs = outputs(&self.follow.spec, name);
             let written = outputs
-                .iter()
+                .into_iter()
                 .filter(|(config_map, _)| outcome.written.get(*config_map) == Some(&Written::Published));
-            for (config_map, _) in written {
+            for (config_map, key) in written {
                 state.note_told_in(config_map);
+                let output = (config_map.to_owned(), key.to_owned());
+                // Noted once: the ramp begins anew with the next decision, and the document is held off no longer.
+                state.joined |= outcome.joining.contains(&output) && !self.outcome.joining.contains(&output);
             }
         }
         // What failed is still due: else a renewal that failed once would be made up for by nobody, and its document expire.

@@ -38,8 +38,7 @@ fn handed(index: &Index, now: Timestamp) -> Decision {
 fn outcome(written: Written) -> Outcome {
     Outcome {
         written: BTreeMap::from([("kb-hedging".to_owned(), written)]),
-        again_at: None,
-        valid_until: None,
+        ..Outcome::default()
     }
 }
 

@@ -1,4 +1,4 @@
-//! The policies in files. An error names the file, the document and the field.
+//! The policies in files, and the bases of their documents. An error names the file, the document and the field.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use hedgerow_api::HedgePolicySpec;
 use serde_json::Value;
+
+use super::bases::Bases;
 
 /// A policy as it is written in a file.
 #[derive(Debug)]
@@ -30,8 +32,15 @@ impl fmt::Display for Faults {
     }
 }
 
-/// The policies in `files`; `-` is standard input. A policy without a namespace is in `namespace`.
-pub(super) fn read(files: &[PathBuf], namespace: &str) -> Result<Vec<WrittenPolicy>, Faults> {
+/// What is in the files.
+#[derive(Debug)]
+pub(super) struct Given {
+    pub(super) policies: Vec<WrittenPolicy>,
+    pub(super) bases: Bases,
+}
+
+/// What is in `files`; `-` is standard input. What has no namespace is in `namespace`.
+pub(super) fn read(files: &[PathBuf], namespace: &str) -> Result<Given, Faults> {
     let mut found = Found::default();
     for file in files {
         match content(file) {
@@ -64,6 +73,7 @@ fn content(file: &Path) -> Result<String, String> {
 #[derive(Default)]
 struct Found {
     policies: Vec<WrittenPolicy>,
+    bases: Bases,
     names: BTreeSet<(String, String)>,
     faults: Vec<String>,
 }
@@ -91,6 +101,7 @@ impl Found {
             (Some(("hedgerow.dev", _)), _) => self.faults.push(format!(
                 "{origin}: {api_version} {kind:?} is not known; a policy is hedgerow.dev/v1alpha1 HedgePolicy"
             )),
+            (None, "ConfigMap") => self.bases.note(document, namespace),
             (_, "List" | "HedgePolicyList") => {
                 let items = document.get("items").and_then(Value::as_array);
                 for (at, item) in items.into_iter().flatten().enumerate() {
@@ -136,14 +147,17 @@ impl Found {
         }
     }
 
-    fn finish(self) -> Result<Vec<WrittenPolicy>, Faults> {
+    fn finish(self) -> Result<Given, Faults> {
         if !self.faults.is_empty() {
             return Err(Faults(self.faults));
         }
         if self.policies.is_empty() {
             return Err(Faults(vec!["no HedgePolicy in the files given".to_owned()]));
         }
-        Ok(self.policies)
+        Ok(Given {
+            policies: self.policies,
+            bases: self.bases,
+        })
     }
 }
 
@@ -167,7 +181,7 @@ spec:
     fn found(text: &str) -> Result<Vec<WrittenPolicy>, Faults> {
         let mut found = Found::default();
         found.file("p.yaml", text, "default");
-        found.finish()
+        found.finish().map(|given| given.policies)
     }
 
     fn faults(text: &str) -> String {

@@ -1,5 +1,6 @@
 //! `hedgerow plan`: what would be decided for policies in files, and why. It touches no cluster.
 
+mod bases;
 mod input;
 mod reading;
 mod report;
@@ -33,13 +34,13 @@ struct Planned {
 /// What is not valid: a file, a policy, a source.
 pub async fn run(args: &PlanArgs) -> Outcome {
     let (sources, propagation) = sources(args)?;
-    let policies = input::read(&args.files, &args.namespace).map_err(Failure::invalid)?;
-    let planned = compile_all(policies, &sources, propagation)?;
+    let given = input::read(&args.files, &args.namespace).map_err(Failure::invalid)?;
+    let planned = compile_all(given.policies, &sources, propagation)?;
 
     let readings = reading::read(&planned, &sources)
         .await
         .map_err(Failure::invalid)?;
-    let report = Report::new(&planned, &readings, words::now());
+    let report = Report::new(&planned, &given.bases, &readings, words::now());
     match output(args) {
         Output::Json => print::stdout(&report.to_json())?,
         Output::Table => print::stdout(&table::render(&report))?,

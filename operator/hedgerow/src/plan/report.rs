@@ -1,13 +1,16 @@
 //! What `plan` tells: the stable JSON interface. A number that is not known is `null`, never 0.
 
+use hedgerow_api::Output;
 use hedgerow_config::{Identity, NativeDocument, Validity};
 use hedgerow_tuner::{Basis, Decision, LatencyView, SignalView, Timestamp, Unknown};
 use serde::Serialize;
 
 use super::Planned;
+use super::bases::Bases;
 use super::reading::Read;
 use crate::chain::{Step, chain};
-use crate::{notes, words};
+use crate::documents::desired_form;
+use crate::{compile, notes, words};
 
 /// The whole report.
 #[derive(Debug, Serialize)]
@@ -96,17 +99,22 @@ pub(super) struct Document {
     pub(super) config_map: String,
     pub(super) key: String,
     pub(super) format: &'static str,
-    pub(super) content: String,
+    /// `None` when it cannot be rendered.
+    pub(super) content: Option<String>,
+    /// What is wrong with it.
+    pub(super) message: Option<String>,
 }
 
 impl Report {
-    pub(super) fn new(planned: &[Planned], read: &Read, now: Timestamp) -> Self {
+    pub(super) fn new(planned: &[Planned], bases: &Bases, read: &Read, now: Timestamp) -> Self {
         let of_policy = |(planned, decisions): (&Planned, &Vec<Decision>)| -> Vec<Target> {
-            decisions
-                .iter()
-                .enumerate()
-                .map(|(at, decision)| target(planned, at, decision, now))
-                .collect()
+            let policy = Decided {
+                planned,
+                bases,
+                decisions,
+                now,
+            };
+            (0..decisions.len()).filter_map(|at| policy.target(at)).collect()
         };
         Self {
             targets: planned.iter().zip(&read.decisions).flat_map(of_policy).collect(),
@@ -130,8 +138,30 @@ impl Report {
 const FRESH: &str = hedgerow_api::ReadingState::Fresh.as_str();
 const UNKNOWN: &str = hedgerow_api::ReadingState::Unknown.as_str();
 
-fn target(planned: &Planned, at: usize, decision: &Decision, now: Timestamp) -> Target {
-    let target = &planned.compiled.targets[at];
+/// A policy with everything that was decided of it.
+struct Decided<'a> {
+    planned: &'a Planned,
+    bases: &'a Bases,
+    /// In the order of its targets.
+    decisions: &'a [Decision],
+    now: Timestamp,
+}
+
+impl Decided<'_> {
+    fn target(&self, at: usize) -> Option<Target> {
+        let planned = self.planned;
+        let (target, decision) = (planned.compiled.targets.get(at)?, self.decisions.get(at)?);
+        let documents = self.documents(target, decision);
+        Some(told(planned, target, decision, documents))
+    }
+}
+
+fn told(
+    planned: &Planned,
+    target: &compile::Target,
+    decision: &Decision,
+    documents: Vec<Document>,
+) -> Target {
     let hedging = decision.orders.hedging;
     Target {
         policy: format!("{}/{}", planned.policy.namespace, planned.policy.name),
@@ -152,7 +182,7 @@ fn target(planned: &Planned, at: usize, decision: &Decision, now: Timestamp) -> 
             miss_share_hedged: decision.effect.miss_share_hedged,
             hedged_basis: decision.effect.hedged_basis.map(Basis::as_str),
         },
-        documents: documents(planned, at, decision, now),
+        documents,
         low_confidence: decision.low_confidence.clone(),
         diagnoses: decision.diagnoses.iter().map(diagnosis).collect(),
         notes: notes(planned, &target.name),
@@ -175,33 +205,54 @@ fn notes(planned: &Planned, target: &str) -> Vec<String> {
         .collect()
 }
 
-fn documents(planned: &Planned, at: usize, decision: &Decision, now: Timestamp) -> Vec<Document> {
-    let (policy, target) = (&planned.policy, &planned.compiled.targets[at]);
-    let identity = Identity {
-        policy: format!("{}/{}", policy.namespace, policy.name),
-        policy_uid: policy.uid.clone(),
-        target: target.name.clone(),
-    };
-    let validity = Validity::new(now, planned.compiled.expiry);
-    let native = NativeDocument::new(
-        &identity,
-        &decision.orders,
-        &target.limits,
-        decision.revision,
-        validity,
-    );
-    policy
-        .spec
-        .publish
-        .iter()
-        .filter(|output| output.targets.iter().any(|named| *named.name == *target.name))
-        .map(|output| Document {
-            config_map: output.config_map.to_string(),
-            key: output.key.to_string(),
-            format: output.format.as_str(),
-            content: native.to_json(),
-        })
-        .collect()
+impl Decided<'_> {
+    /// The documents that tell of a target; one of several targets is told under each.
+    fn documents(&self, target: &compile::Target, decision: &Decision) -> Vec<Document> {
+        let outputs = self.planned.policy.spec.publish.iter();
+        outputs
+            .filter(|output| output.targets.iter().any(|named| *named.name == *target.name))
+            .map(|output| {
+                let (content, message) = self.content(output, target, decision);
+                Document {
+                    config_map: output.config_map.to_string(),
+                    key: output.key.to_string(),
+                    format: output.format.as_str(),
+                    content,
+                    message,
+                }
+            })
+            .collect()
+    }
+
+    /// A document, and what is wrong with it.
+    fn content(
+        &self,
+        output: &Output,
+        target: &compile::Target,
+        decision: &Decision,
+    ) -> (Option<String>, Option<String>) {
+        let (policy, compiled) = (&self.planned.policy, &self.planned.compiled);
+        let orders = |at: usize| self.decisions.get(at).map(|decision| &decision.orders);
+        let Some(form) = desired_form(&policy.namespace, output, &compiled.targets, orders) else {
+            let identity = Identity {
+                policy: format!("{}/{}", policy.namespace, policy.name),
+                policy_uid: policy.uid.clone(),
+                target: target.name.clone(),
+            };
+            let validity = Validity::new(self.now, compiled.expiry);
+            let native = NativeDocument::new(
+                &identity,
+                &decision.orders,
+                &target.limits,
+                decision.revision,
+                validity,
+            );
+            return (Some(native.to_json()), None);
+        };
+        let base = form.base.as_ref().map(|base| self.bases.text(base));
+        let (content, fault) = form.first(base.as_ref());
+        (content, fault.map(|fault| fault.message))
+    }
 }
 
 fn latency(view: &LatencyView) -> Latency {

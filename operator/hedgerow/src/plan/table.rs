@@ -53,7 +53,10 @@ fn details(target: &Target) -> String {
                 document.config_map, document.key, document.format
             ),
         );
-        for content in document.content.lines() {
+        if let Some(message) = &document.message {
+            line("", &format!("problem: {message}"));
+        }
+        for content in document.content.iter().flat_map(|content| content.lines()) {
             line("", content);
         }
     }

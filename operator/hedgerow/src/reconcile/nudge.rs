@@ -8,25 +8,19 @@ use super::Reconciler;
 use crate::cluster::{NamespacedName, Nudge, PolicyEntry, Published};
 
 impl Reconciler {
-    /// Asks for the pods of those outputs in a ConfigMap that tell of a target which hedges less now.
+    /// Asks for the pods of the outputs in a ConfigMap by which clients hedge less now.
     pub(super) fn nudge(&self, entry: &PolicyEntry, name: &NamespacedName, published: &Published) {
-        let Some(version) = &published.version else {
+        let Some(version) = published.version.as_ref().filter(|_| published.safer) else {
             return;
         };
         let here = outputs(entry).filter(|output| *output.config_map == *name.name);
-        for output in here {
-            let tells_of_it = output
-                .targets
-                .iter()
-                .any(|target| published.safer.contains(&*target.name));
-            if let Some(pods) = pods(output).filter(|_| tells_of_it) {
-                self.cluster.nudger.ask(Nudge {
-                    policy: entry.key.clone(),
-                    config_map: name.clone(),
-                    version: version.clone(),
-                    pods,
-                });
-            }
+        for pods in here.filter_map(pods) {
+            self.cluster.nudger.ask(Nudge {
+                policy: entry.key.clone(),
+                config_map: name.clone(),
+                version: version.clone(),
+                pods,
+            });
         }
     }
 

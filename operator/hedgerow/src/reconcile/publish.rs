@@ -8,7 +8,7 @@ use tracing::{debug, info, warn};
 
 use super::Reconciler;
 use crate::cluster::{
-    Change, DesiredConfigMap, NamespacedName, Outcome, Owner, PolicyEntry, PublishError, Published,
+    Change, DesiredConfigMap, Fault, NamespacedName, Outcome, Owner, PolicyEntry, PublishError, Published,
     Retirement,
 };
 use crate::index;
@@ -50,6 +50,7 @@ impl Reconciler {
 
         let before = self.index.handed(&entry.key).unwrap_or_default().1;
         let mut written = BTreeMap::new();
+        let (mut faults, mut joining) = (BTreeMap::new(), BTreeSet::new());
         let (mut again, mut valid_until) = (Vec::new(), Vec::new());
         let mut outcome = Outcome::Done;
         for (config_map, result) in desired.iter().zip(published) {
@@ -60,6 +61,14 @@ impl Reconciler {
                     valid_until.extend(published.validity.and_then(|validity| validity.valid_until));
                     self.tell_change(entry, name, &published.change);
                     self.nudge(entry, name, &published);
+                    let output = |key| (name.name.clone(), key);
+                    joining.extend(published.joining.into_iter().map(output));
+                    faults.extend(
+                        published
+                            .faults
+                            .into_iter()
+                            .map(|(key, fault)| (output(key), fault)),
+                    );
                     Written::Published
                 }
                 Err(why) => {
@@ -80,10 +89,16 @@ impl Reconciler {
                 }
             }
         }
+        if faults.values().any(Fault::is_transient) {
+            outcome = Outcome::Retry;
+        }
+        self.tell_faults(entry, &faults, &before.faults);
         self.index.set_outcome(
             &entry.key,
             index::Outcome {
                 written,
+                faults,
+                joining,
                 again_at: again.into_iter().min(),
                 valid_until: valid_until.into_iter().min(),
             },
@@ -110,6 +125,22 @@ impl Reconciler {
             warn!(config_map = %name, reason = why.reason(), error = %why, "not written");
         }
         became
+    }
+
+    /// A line of log for each document that is not as it should be. What lasts is said once.
+    fn tell_faults(
+        &self,
+        entry: &PolicyEntry,
+        faults: &BTreeMap<(String, String), Fault>,
+        before: &BTreeMap<(String, String), Fault>,
+    ) {
+        for (output, fault) in faults {
+            self.metrics.publish_failed(fault.reason.as_str());
+            if before.get(output) != Some(fault) {
+                let (config_map, key) = output;
+                warn!(policy = %entry.key, config_map, key, reason = %fault.reason, error = fault.message, "not as it should be");
+            }
+        }
     }
 
     fn tell_change(&self, entry: &PolicyEntry, name: &NamespacedName, change: &Change) {

@@ -135,6 +135,7 @@ mod tests {
             resource_version: "1".to_owned(),
             annotations: BTreeMap::new(),
             claims: BTreeSet::new(),
+            bases: BTreeSet::new(),
             policy: policy_object.map(Arc::new).map_err(|why| why.to_string()),
             status: None,
         }

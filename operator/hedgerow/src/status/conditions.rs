@@ -3,11 +3,12 @@
 //! `Ready` does not depend on signals, so that nobody waits for ever for a service that is not deployed yet. A negative
 //! condition is True when any target is concerned. `Stalled` and `Reconciling` are there only when they are so.
 
-use hedgerow_api::{ConditionReason, ConditionType, ReadingState, TargetStatus};
+use hedgerow_api::{ConditionReason, ConditionType, Output, ReadingState, TargetStatus};
 use hedgerow_tuner::{Decision, DiagnosisReason, Reason};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::{Facts, Written};
+use super::{DecidedTarget, Facts, Written};
+use crate::cluster::{Fault, Instead};
 use crate::words;
 
 /// A condition before it is put beside those that are there.
@@ -140,6 +141,13 @@ fn published(facts: &Facts<'_>) -> Said {
     let done = outcomes()
         .filter(|written| **written == Written::Published)
         .count();
+    // A document that cannot say what was decided is written, off. That depends on the signals: HedgingDisabled tells it.
+    let is_written_off =
+        |fault: &Fault| fault.reason == ConditionReason::OrdersRefused && fault.instead == Instead::Off;
+    let faults = facts.faults.iter();
+    let fault = faults
+        .filter(|(_, fault)| !is_written_off(fault))
+        .min_by_key(|(_, fault)| fault.is_transient());
     match (refused, failed) {
         _ if facts.refusal.is_some() => said(
             false,
@@ -148,6 +156,11 @@ fn published(facts: &Facts<'_>) -> Said {
         ),
         (Some((reason, message)), _) => said(false, reason, message.clone()),
         (None, Some(message)) => said(false, ConditionReason::WriteFailed.as_str(), message.clone()),
+        (None, None) if let Some(((config_map, key), fault)) = fault => said(
+            false,
+            fault.reason.as_str(),
+            format!("{config_map}/{key}: {}", fault.message),
+        ),
         (None, None) if done < total => said(
             false,
             ConditionReason::Pending.as_str(),
@@ -195,6 +208,7 @@ fn abnormal(accepted: &Said, published: &Said) -> Option<Said> {
     let transient = [
         ConditionReason::Pending.as_str(),
         ConditionReason::WriteFailed.as_str(),
+        ConditionReason::BaseUnavailable.as_str(),
     ]
     .contains(&why.reason);
     Some(Said {
@@ -281,17 +295,22 @@ fn first_unknown(target: &TargetStatus) -> Option<(String, &'static str)> {
 
 fn hedging_disabled(facts: &Facts<'_>, targets: &[TargetStatus], published: &Said) -> Said {
     let waits = |decision: &Decision| !published.status && waits_for_its_document(decision);
+    let decided_off = |target: &DecidedTarget<'_>| target.decision.orders.hedging.is_none();
     let off = || {
         let targets = facts.targets.iter().zip(targets);
-        targets.filter(|(target, _)| target.decision.orders.hedging.is_none())
+        let targets = targets.filter(|(target, _)| is_switched(facts, target.name));
+        targets.filter(|(target, _)| decided_off(target) || unsaid(facts, target.name).is_some())
     };
     // What turns a target off by itself goes before what stands in the way of a document.
-    let worst = off().filter(|(target, _)| !waits(target.decision));
+    let worst = off().filter(|(target, _)| decided_off(target) && !waits(target.decision));
     let worst: Option<Reason> = worst.map(|(target, _)| target.decision.orders.reason).min();
     let worst = worst.map(Reason::as_str);
+    let worst = worst.or_else(|| off().find_map(|(target, _)| unsaid(facts, target.name)));
     let worst = worst.or_else(|| off().next().map(|_| published.reason));
     let names = off().map(|(target, status)| {
-        let reason = if waits(target.decision) {
+        let reason = if !decided_off(target) {
+            unsaid(facts, target.name).unwrap_or_default()
+        } else if waits(target.decision) {
             published.reason
         } else {
             status.reason.as_deref().unwrap_or_default()
@@ -322,6 +341,32 @@ fn hedging_disabled(facts: &Facts<'_>, targets: &[TargetStatus], published: &Sai
         reason,
         message,
     }
+}
+
+/// The documents of a target whose clients follow them while they run.
+fn live_outputs<'a>(facts: &Facts<'a>, target: &str) -> impl Iterator<Item = &'a Output> {
+    let outputs = facts.spec.into_iter().flat_map(|spec| &spec.publish);
+    outputs.filter(move |output| {
+        let names_it = output.targets.iter().any(|named| *named.name == *target);
+        names_it && !output.format.is_manual()
+    })
+}
+
+/// Whether any clients of a target are switched by its documents. Of those that need a restart nobody knows what they do.
+fn is_switched(facts: &Facts<'_>, target: &str) -> bool {
+    live_outputs(facts, target).next().is_some()
+}
+
+/// Why no document of a target tells its clients to hedge, though that was decided; `None` when one does.
+fn unsaid(facts: &Facts<'_>, target: &str) -> Option<&'static str> {
+    let faults = live_outputs(facts, target).map(|output| {
+        let fault = facts
+            .faults
+            .get(&(output.config_map.to_string(), output.key.to_string()));
+        fault.filter(|fault| fault.instead != Instead::OldBase)
+    });
+    let faults: Option<Vec<&Fault>> = faults.collect();
+    faults?.first().map(|fault| fault.reason.as_str())
 }
 
 /// Whether it would hedge, but for a document that is not written: clients are told no more than that one says.

@@ -8,6 +8,7 @@
 )]
 
 mod end_of_life;
+mod formats;
 mod lease;
 mod nudge;
 mod ownership;

@@ -265,12 +265,12 @@ async fn nobody_is_nudged_by_an_operator_that_was_not_told_to() {
 }
 
 #[tokio::test]
-async fn publishing_tells_which_targets_are_safer_now() {
+async fn publishing_tells_whether_clients_hedge_less_now() {
     let (namespace, owner, view) = stage("safer").await;
     let mut on = desired(&owner, 512.0);
     on.memory = [("shard-read".to_owned(), remembers_hedging())].into();
     let created = view.publisher.publish(&on, NOW).await.unwrap();
-    assert!(created.safer.is_empty(), "who was not hedged cannot be safer");
+    assert!(!created.safer, "who was not hedged cannot be safer");
     let live = view.caught_up(&namespace, CONFIG_MAP).await;
     assert_eq!(created.version, live.metadata.resource_version);
 
@@ -282,14 +282,11 @@ async fn publishing_tells_which_targets_are_safer_now() {
     text.hedging = None;
     off.documents.insert(KEY.to_owned(), text.to_json());
     let switched = view.publisher.publish(&off, NOW).await.unwrap();
-    assert_eq!(switched.safer, ["shard-read".to_owned()].into());
+    assert!(switched.safer);
     view.caught_up(&namespace, CONFIG_MAP).await;
 
     let again = view.publisher.publish(&off, NOW).await.unwrap();
-    assert!(
-        again.safer.is_empty() && again.version.is_none(),
-        "nothing was written"
-    );
+    assert!(!again.safer && again.version.is_none(), "nothing was written");
     let back = view.publisher.publish(&on, NOW).await.unwrap();
-    assert!(back.safer.is_empty() && back.version.is_some());
+    assert!(!back.safer && back.version.is_some());
 }

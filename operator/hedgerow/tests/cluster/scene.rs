@@ -277,6 +277,7 @@ pub(crate) fn desired(owner: &Owner, delay_ms: f64) -> DesiredConfigMap {
         owner: owner.clone(),
         end_of_life: EndOfLife::Collected,
         documents: BTreeMap::from([(KEY.to_owned(), hedging(owner, delay_ms, NOW, Some(HOUR)))]),
+        forms: BTreeMap::new(),
         memory: BTreeMap::from([("shard-read".to_owned(), hedgerow_tuner::Memory::default())]),
         renew: false,
     }

@@ -14,6 +14,7 @@ use kube::Resource;
 
 use super::super::name::NamespacedName;
 use super::super::record::Owner;
+use super::render::DesiredForm;
 
 /// What a ConfigMap shall be: the whole of it, since a key that is left out is deleted.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,8 +25,11 @@ pub struct DesiredConfigMap {
     pub owner: Owner,
     /// What becomes of it when the policy is deleted.
     pub end_of_life: EndOfLife,
-    /// The documents, by key.
+    /// The documents that are as they shall be, by key: native ones.
     pub documents: BTreeMap<String, String>,
+    /// The documents in the formats of other systems, by key. They are rendered when they are written, over what is known of
+    /// their bases then.
+    pub forms: BTreeMap<String, DesiredForm>,
     /// What the tuner remembers of the targets in these documents.
     pub memory: BTreeMap<String, Memory>,
     /// Whether to write documents that differ in `revision`, `issuedAt` or `validUntil` alone, once they are due. Without
@@ -65,15 +69,15 @@ impl DesiredConfigMap {
     }
 
     /// The reference by which garbage collection finds it. `blockOwnerDeletion` stays unset: nobody shall wait for it.
-    pub(super) fn owner_reference(&self) -> Option<OwnerReference> {
-        (self.end_of_life == EndOfLife::Collected).then(|| OwnerReference {
+    pub(super) fn owner_reference(&self) -> OwnerReference {
+        OwnerReference {
             api_version: HedgePolicy::api_version(&()).into_owned(),
             kind: HedgePolicy::kind(&()).into_owned(),
             name: self.owner.policy.name.clone(),
             uid: self.owner.uid.clone(),
             controller: Some(true),
             block_owner_deletion: None,
-        })
+        }
     }
 
     /// The empty ConfigMap that claims the name.

@@ -103,6 +103,7 @@ impl Live {
                 EndOfLife::Left
             },
             documents: self.own_documents(),
+            forms: BTreeMap::new(),
             memory: self.record.memory.clone(),
             renew: false,
         }

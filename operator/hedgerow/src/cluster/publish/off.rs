@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use hedgerow_api::names::OFF_FORM_SUFFIX;
 use hedgerow_config::{NativeDocument, Validity};
 use hedgerow_tuner::{Memory, Reason, Timestamp};
 
@@ -15,22 +16,39 @@ pub(super) struct Retired {
 }
 
 /// Every document off, for `reason`. One that says so already stays as it is, unless it would expire: an off document is
-/// renewed when half its life is over. One that cannot be read stays: clients do not hedge by it.
+/// renewed when half its life is over. One that cannot be read stays: clients do not hedge by it. A document of another
+/// system becomes its off form, which stands beside it.
 pub(super) fn all(
     documents: &BTreeMap<String, String>,
     reason: Reason,
     now: Timestamp,
 ) -> BTreeMap<String, String> {
-    let off = |text: &String| {
+    let native = |text: &String| {
         NativeDocument::parse(text.as_bytes()).map_or_else(
             |_| text.clone(),
             |document| switched_off(document, reason, now, text),
         )
     };
-    documents
-        .iter()
-        .map(|(key, text)| (key.clone(), off(text)))
-        .collect()
+    let mut off = with_off_forms(documents);
+    for (key, text) in documents {
+        if !off.contains_key(key) {
+            off.insert(key.clone(), native(text));
+        }
+    }
+    off
+}
+
+/// The documents of other systems, each off, with their off forms: also where a person has taken the document away.
+fn with_off_forms(documents: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let mut off = BTreeMap::new();
+    for (off_key, text) in documents {
+        let Some(key) = off_key.strip_suffix(OFF_FORM_SUFFIX) else {
+            continue;
+        };
+        off.insert(key.to_owned(), text.clone());
+        off.insert(off_key.clone(), text.clone());
+    }
+    off
 }
 
 /// What is remembered of targets whose documents were all switched off: that they are. Else a target that comes back to its
@@ -45,12 +63,18 @@ pub(super) fn remembered(memory: &BTreeMap<String, Memory>, written: Timestamp) 
 }
 
 /// The documents that must stay for now, off: a document is deleted only when every client that read it before has seen
-/// it expire. What is no native document is left out.
+/// it expire. Those of other systems never are, and stay with their off forms. What is neither is left out.
 pub(super) fn retired(documents: &BTreeMap<String, String>, now: Timestamp) -> BTreeMap<String, Retired> {
-    let kept = documents
-        .iter()
-        .filter_map(|(key, text)| Some((key.clone(), retire(text, now)?)));
-    kept.collect()
+    let others = with_off_forms(documents);
+    let native = documents.iter().filter(|(key, _)| !others.contains_key(*key));
+    let native = native.filter_map(|(key, text)| Some((key.clone(), retire(text, now)?)));
+    let mut kept: BTreeMap<String, Retired> = native.collect();
+    kept.extend(
+        others
+            .into_iter()
+            .map(|(key, text)| (key, Retired { text, until: None })),
+    );
+    kept
 }
 
 /// One document that its policy no longer names; `None` when it may be deleted.

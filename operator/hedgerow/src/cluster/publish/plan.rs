@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use hedgerow_api::names::MEMORY_ANNOTATION;
+use hedgerow_api::names::{MEMORY_ANNOTATION, OFF_FORM_SUFFIX};
 use hedgerow_config::{NativeDocument, Validity};
-use hedgerow_tuner::Timestamp;
+use hedgerow_tuner::{Memory, Timestamp};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -13,21 +13,27 @@ use super::super::record::format_memory;
 use super::desired::{DesiredConfigMap, EndOfLife};
 use super::error::PublishError;
 use super::live::Live;
+use super::render::{Fault, Rendered, off_form_key};
 use super::{Change, Published, off};
 
 /// What to write.
 pub(super) struct Plan {
     documents: BTreeMap<String, String>,
+    end_of_life: EndOfLife,
+    faults: BTreeMap<String, Fault>,
+    joining: BTreeSet<String>,
     /// That of the desired document which expires first.
     validity: Option<Validity>,
     again_at: Option<Timestamp>,
 }
 
 impl Plan {
-    /// The desired documents, and those that left the spec but must stay for now, off.
-    pub(super) fn new(desired: &DesiredConfigMap, live: &Live, now: Timestamp) -> Self {
+    /// The desired documents, native and `rendered`, and those that left the spec but must stay for now, off.
+    pub(super) fn new(desired: &DesiredConfigMap, rendered: Rendered, live: &Live, now: Timestamp) -> Self {
+        let stays = |key: &str| desired.documents.contains_key(key) || rendered.documents.contains_key(key);
         let mut leaving = live.own_documents();
-        leaving.retain(|key, _| !desired.documents.contains_key(key));
+        // The off form of a document that has become a native one goes with what it was the off form of.
+        leaving.retain(|key, _| !stays(key) && !key.strip_suffix(OFF_FORM_SUFFIX).is_some_and(stays));
         let retired = off::retired(&leaving, now);
         let again_at = retired.values().filter_map(|document| document.until).min();
         let retired = retired.into_iter().map(|(key, document)| (key, document.text));
@@ -39,13 +45,22 @@ impl Plan {
             (key.clone(), stands.unwrap_or(text).clone())
         };
         let wanted: BTreeMap<String, String> = desired.documents.iter().map(unchanged).collect();
+        let documents: BTreeMap<String, String> = rendered
+            .documents
+            .into_iter()
+            .chain(wanted.clone())
+            .chain(retired)
+            .collect();
         Self {
+            end_of_life: end_of_life(desired, &documents),
+            faults: rendered.faults,
+            joining: rendered.joining,
             // What is leaving is never renewed, so it must not call for it.
             validity: wanted
                 .values()
                 .filter_map(|text| validity(text))
                 .min_by_key(|validity| validity.valid_until),
-            documents: wanted.into_iter().chain(retired).collect(),
+            documents,
             again_at,
         }
     }
@@ -53,7 +68,10 @@ impl Plan {
     /// These documents and no others.
     pub(super) fn exactly(desired: &DesiredConfigMap) -> Self {
         Self {
+            end_of_life: end_of_life(desired, &desired.documents),
             documents: desired.documents.clone(),
+            faults: BTreeMap::new(),
+            joining: BTreeSet::new(),
             validity: None,
             again_at: None,
         }
@@ -70,7 +88,11 @@ impl Plan {
         let labelled = labels
             .iter()
             .all(|(name, value)| live.labels.get(name) == Some(value));
-        documents && none_left && labelled && owner_recorded(live, desired) && memory_stored(live, desired)
+        documents
+            && none_left
+            && labelled
+            && self.owner_recorded(live, desired)
+            && memory_stored(live, desired)
     }
 
     /// The ConfigMap to apply over `live`, and over nothing else.
@@ -94,7 +116,8 @@ impl Plan {
                 resource_version: Some(live.record.resource_version.clone()),
                 labels: Some(DesiredConfigMap::labels()),
                 annotations: Some(annotations),
-                owner_references: desired.owner_reference().map(|reference| vec![reference]),
+                owner_references: (self.end_of_life == EndOfLife::Collected)
+                    .then(|| vec![desired.owner_reference()]),
                 ..ObjectMeta::default()
             },
             data: Some(self.documents.clone()),
@@ -102,15 +125,56 @@ impl Plan {
         })
     }
 
-    /// What publishing this plan did.
-    pub(super) fn published(&self, change: Change) -> Published {
+    /// What publishing this plan over `live` did.
+    pub(super) fn published(self, change: Change, desired: &DesiredConfigMap, live: &Live) -> Published {
+        // Whoever edited it may have told clients anything.
+        let put_off =
+            matches!(change, Change::PutBack { .. }) && !desired.memory.values().any(Memory::lets_hedge);
         Published {
+            safer: change != Change::Unchanged && (put_off || self.is_safer_than(live, desired)),
             change,
             validity: self.validity,
             again_at: self.again_at,
-            safer: BTreeSet::new(),
             version: None,
+            faults: self.faults,
+            joining: self.joining,
         }
+    }
+
+    /// Whether clients are off, or hedge less or later, than by what is there.
+    fn is_safer_than(&self, live: &Live, desired: &DesiredConfigMap) -> bool {
+        let remembered = desired.memory.iter().any(|(target, memory)| {
+            let before = live.record.memory.get(target);
+            before.is_some_and(|before| memory.is_safer_than(before))
+        });
+        let is_off = |documents: &BTreeMap<String, String>, key: &String| {
+            documents.get(key) == documents.get(&off_form_key(key))
+        };
+        let mut forms = self.documents.keys().filter(|key| {
+            let has_off_form = self.documents.contains_key(&off_form_key(key));
+            has_off_form && live.documents.contains_key(*key)
+        });
+        remembered || forms.any(|key| is_off(&self.documents, key) && !is_off(&live.documents, key))
+    }
+
+    fn owner_recorded(&self, live: &Live, desired: &DesiredConfigMap) -> bool {
+        let controller = match self.end_of_life {
+            EndOfLife::Collected => Some(desired.owner.uid.as_str()),
+            EndOfLife::Left => None,
+        };
+        live.record.owner.as_ref() == Some(&desired.owner)
+            && live.controller_uid() == controller
+            && !live.record.released
+    }
+}
+
+/// What becomes of a ConfigMap with these documents: while one of them never expires, it must outlive its policy.
+fn end_of_life(desired: &DesiredConfigMap, documents: &BTreeMap<String, String>) -> EndOfLife {
+    let has_off_form = |key: &String| documents.contains_key(&off_form_key(key));
+    if documents.keys().any(has_off_form) {
+        EndOfLife::Left
+    } else {
+        desired.end_of_life
     }
 }
 
@@ -136,16 +200,6 @@ fn renewal_due(text: &str, desired: &DesiredConfigMap, now: Timestamp) -> bool {
 fn validity(text: &str) -> Option<Validity> {
     let document = NativeDocument::parse(text.as_bytes()).ok()?;
     document.validity.valid_until.map(|_| document.validity)
-}
-
-fn owner_recorded(live: &Live, desired: &DesiredConfigMap) -> bool {
-    let controller = match desired.end_of_life {
-        EndOfLife::Collected => Some(desired.owner.uid.as_str()),
-        EndOfLife::Left => None,
-    };
-    live.record.owner.as_ref() == Some(&desired.owner)
-        && live.controller_uid() == controller
-        && !live.record.released
 }
 
 fn memory_stored(live: &Live, desired: &DesiredConfigMap) -> bool {

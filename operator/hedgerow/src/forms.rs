@@ -1,0 +1,150 @@
+//! From what a policy says of a document to the form that its system reads. Pure.
+
+use hedgerow_api::{Format, Output, PublishedTarget};
+use hedgerow_config::{
+    CassandraTable, DataStaxProfile, DotnetClient, EnvoyCluster, Form, GrpcMethod, HdfsClient, KitexMethod,
+    Limits, LokiClient, Part, PropertiesPrefix, TempoClient,
+};
+use hedgerow_tuner::{Orders, Reason};
+
+/// What a document tells of one of its targets.
+pub(crate) struct Told {
+    /// What its clients shall do.
+    pub(crate) orders: Orders,
+    /// What bounds them beside the orders.
+    pub(crate) limits: Limits,
+}
+
+impl Told {
+    /// The same with hedging off.
+    pub(crate) fn off(limits: Limits) -> Self {
+        Self {
+            orders: Orders {
+                hedging: None,
+                reason: Reason::Stopped,
+            },
+            limits,
+        }
+    }
+}
+
+/// The document that `output` asks for; `told` is what it tells of a target of that name. `None` for a native document,
+/// which is not rendered over anything.
+pub(crate) fn form(output: &Output, told: impl Fn(&str) -> Option<Told>) -> Option<Form> {
+    let parts = Parts { output, told };
+    Some(match output.format {
+        Format::Hedgerow => return None,
+        Format::GrpcServiceConfig => Form::GrpcServiceConfig(parts.at(grpc_method)),
+        Format::EnvoyRoute => Form::EnvoyRoute(parts.at(envoy_cluster)),
+        Format::DotnetHedging => Form::DotnetHedging(parts.at(dotnet_client)),
+        Format::Kitex => Form::Kitex(parts.at(kitex_method)),
+        Format::DataStax => Form::DataStax(parts.at(data_stax_profile)),
+        Format::Cassandra => Form::Cassandra(parts.at(cassandra_table)),
+        Format::Hdfs => Form::Hdfs(parts.at(hdfs_client)),
+        Format::Loki => Form::Loki(parts.at(loki_client)),
+        Format::Tempo => Form::Tempo(parts.at(tempo_client)),
+        Format::Properties => Form::Properties(parts.at(properties_prefix)),
+    })
+}
+
+struct Parts<'a, F> {
+    output: &'a Output,
+    told: F,
+}
+
+impl<F: Fn(&str) -> Option<Told>> Parts<'_, F> {
+    /// The part of each target, at the place that its block says.
+    fn at<P>(&self, place: impl Fn(&PublishedTarget) -> Option<P>) -> Vec<Part<P>> {
+        let part = |target: &PublishedTarget| {
+            let Told { orders, limits } = (self.told)(&target.name)?;
+            Some(Part {
+                target: target.name.to_string(),
+                orders,
+                limits,
+                place: place(target)?,
+            })
+        };
+        self.output.targets.iter().filter_map(part).collect()
+    }
+}
+
+fn grpc_method(target: &PublishedTarget) -> Option<GrpcMethod> {
+    let block = target.grpc_service_config.as_ref()?;
+    Some(GrpcMethod {
+        service: block.service.to_string(),
+        method: block.method.as_ref().map(ToString::to_string),
+    })
+}
+
+fn envoy_cluster(target: &PublishedTarget) -> Option<EnvoyCluster> {
+    let block = target.envoy_route.as_ref()?;
+    Some(EnvoyCluster {
+        cluster: block.cluster.to_string(),
+    })
+}
+
+fn dotnet_client(target: &PublishedTarget) -> Option<DotnetClient> {
+    let block = target.dotnet_hedging.as_ref()?;
+    Some(DotnetClient {
+        client: block.client.to_string(),
+    })
+}
+
+fn kitex_method(target: &PublishedTarget) -> Option<KitexMethod> {
+    let block = target.kitex.as_ref()?;
+    Some(KitexMethod {
+        client: block.client.to_string(),
+        server: block.server.to_string(),
+        method: block.method.to_string(),
+    })
+}
+
+fn cassandra_table(target: &PublishedTarget) -> Option<CassandraTable> {
+    let block = target.cassandra.as_ref()?;
+    Some(CassandraTable {
+        keyspace: block.keyspace.to_string(),
+        table: block.table.to_string(),
+    })
+}
+
+// Blocks that may be left out say the same as empty ones.
+
+#[expect(clippy::unnecessary_wraps, reason = "one signature for every block")]
+fn data_stax_profile(target: &PublishedTarget) -> Option<DataStaxProfile> {
+    let profile = target.data_stax.as_ref().and_then(|block| block.profile.as_ref());
+    Some(DataStaxProfile {
+        profile: profile.map(ToString::to_string),
+    })
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "one signature for every block")]
+fn hdfs_client(target: &PublishedTarget) -> Option<HdfsClient> {
+    let threads = target.hdfs.as_ref().and_then(|block| block.threads);
+    Some(HdfsClient {
+        threads: threads.and_then(|threads| u32::try_from(threads).ok()),
+    })
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "one signature for every block")]
+fn loki_client(target: &PublishedTarget) -> Option<LokiClient> {
+    let most = target.loki.as_ref().and_then(|block| block.max_per_second);
+    Some(LokiClient {
+        max_per_second: most.and_then(|most| u32::try_from(most).ok()),
+    })
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "one signature for every block")]
+fn tempo_client(target: &PublishedTarget) -> Option<TempoClient> {
+    let most = target.tempo.as_ref().and_then(|block| block.max_per_second);
+    Some(TempoClient {
+        max_per_second: most.and_then(|most| u32::try_from(most).ok()),
+    })
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "one signature for every block")]
+fn properties_prefix(target: &PublishedTarget) -> Option<PropertiesPrefix> {
+    let prefix = target.properties.as_ref().and_then(|block| block.prefix.as_ref());
+    Some(PropertiesPrefix {
+        prefix: prefix.map(ToString::to_string),
+    })
+}
