@@ -15,6 +15,18 @@ SERVERS := prometheus-2.42 victoria-metrics thanos
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+# What makes a node with real pods, beside the control plane.
+NODE_PARTS := etcd kube-apiserver kube-controller-manager kubectl kubelet kube-proxy kube-scheduler \
+	containerd containerd-shim-runc-v2 ctr coredns pause runc cni-plugins nft
+
+# Images are packed from static programs. Their paths are mapped, so that a program does not tell where it was built, and
+# another clone gives the same bytes.
+STATIC := x86_64-unknown-linux-musl
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+CARGO_HOME_DIR := $(or $(CARGO_HOME),$(HOME)/.cargo)
+STATIC_BUILD = RUSTFLAGS='--remap-path-prefix=$(CARGO_HOME_DIR)=/cargo --remap-path-prefix=$(CURDIR)=/hedgerow' \
+	cargo build --locked --release --target $(STATIC)
+
 .PHONY: parts
 parts: ## Build the real parts (Kubernetes, etcd, Prometheus) into a cache: ten minutes once, then a second
 	@tests/parts/build
@@ -23,10 +35,33 @@ parts: ## Build the real parts (Kubernetes, etcd, Prometheus) into a cache: ten 
 servers: ## Build the other servers that tests read from (VictoriaMetrics, Thanos, an old Prometheus): three minutes once
 	@tests/parts/build $(SERVERS)
 
+.PHONY: node-parts
+node-parts: ## Build what a node with real pods needs (kubelet, containerd ...): six minutes once
+	@tests/parts/build $(NODE_PARTS)
+
 .PHONY: programs
 programs: ## Build the readers of documents (Cassandra, the DataStax driver, HDFS, Loki, Envoy, gRPC ...): a few minutes once
 	@tests/parts/build envoy
 	@tests/programs/build
+
+.PHONY: static
+static:
+	@rustup target list --installed | grep -qx $(STATIC) || rustup target add $(STATIC)
+	@type -P musl-gcc >/dev/null || { echo "there is no musl-gcc: apt-get install musl-tools" >&2; exit 1; }
+
+.PHONY: image
+image: static ## Build the operator's image, an OCI archive of one static program; prints its size and digest
+	$(STATIC_BUILD) -p hedgerow
+	@mkdir -p $(TARGET_DIR)/images
+	@tests/node/pack $(TARGET_DIR)/images/hedgerow.tar localhost/hedgerow:dev 65532:65532 \
+		$(TARGET_DIR)/$(STATIC)/release/hedgerow
+
+.PHONY: client-image
+client-image: static ## Build the image of a client that follows its mounted document (examples/mounted-client)
+	$(STATIC_BUILD) -p hedgerow-mounted-client
+	@mkdir -p $(TARGET_DIR)/images
+	@tests/node/pack $(TARGET_DIR)/images/mounted-client.tar localhost/mounted-client:dev 65532:65532 \
+		$(TARGET_DIR)/$(STATIC)/release/mounted-client
 
 .PHONY: demo
 demo: ## Play the help-desk case on the real parts: 5 minutes once built (KEEP=1 leaves everything running)
@@ -49,6 +84,11 @@ lint: ## Check format, lints and documentation
 .PHONY: e2e
 e2e: parts ## Run the end-to-end tests alone; ARGS=NAME runs those with NAME in their path
 	cargo test --locked -p hedgerow-tests --test e2e -- $(ARGS)
+
+.PHONY: test-node
+test-node: node-parts image client-image ## Test with real pods on a real kubelet, as root: how fast mounted documents are followed
+	@tests/parts/build prometheus
+	cargo test --locked -p hedgerow-tests --test node -- --ignored --nocapture --test-threads=1 $(ARGS)
 
 .PHONY: crds
 crds: ## Write the generated files in crds/ anew

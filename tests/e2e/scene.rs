@@ -36,8 +36,31 @@ impl Scene {
         Self::set(shared::cluster().await, shared::namespace(name).await, alerts).await
     }
 
+    /// With an operator that is installed in some way of its own.
+    pub(crate) async fn with_operator(
+        name: &str,
+        change: impl FnOnce(OperatorOptions<'_>) -> OperatorOptions<'_>,
+    ) -> Self {
+        Self::made(
+            shared::cluster().await,
+            shared::namespace(name).await,
+            &[],
+            change,
+        )
+        .await
+    }
+
     /// On a control plane and in a namespace that exist.
     pub(crate) async fn set(cluster: &Cluster, namespace: Namespace, alerts: &[(&str, &str)]) -> Self {
+        Self::made(cluster, namespace, alerts, |operator| operator).await
+    }
+
+    async fn made(
+        cluster: &Cluster,
+        namespace: Namespace,
+        alerts: &[(&str, &str)],
+        change: impl FnOnce(OperatorOptions<'_>) -> OperatorOptions<'_>,
+    ) -> Self {
         let home = cluster
             .namespace(&format!("{}-operator", namespace.name()))
             .await
@@ -47,11 +70,8 @@ impl Scene {
         let with_alert =
             |options: PrometheusOptions, (name, expression): &(&str, &str)| options.alert(name, expression);
         let prometheus = alerts.iter().fold(job, with_alert).start().await.unwrap();
-        let operator = OperatorOptions::new(cluster, &home, &[&namespace])
-            .source(&prometheus.url())
-            .start()
-            .await
-            .unwrap();
+        let operator = OperatorOptions::new(cluster, &home, &[&namespace]).source(&prometheus.url());
+        let operator = change(operator).start().await.unwrap();
         Self {
             audit: cluster.audit(),
             namespace,

@@ -8,24 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 /// What is recorded: bodies of the objects that the operator writes, and who did what of all else.
-pub(crate) const POLICY: &str = "\
-apiVersion: audit.k8s.io/v1
-kind: Policy
-omitStages: [RequestReceived, ResponseStarted]
-omitManagedFields: true
-rules:
-# The API server's own upkeep is nobody's deed.
-- level: None
-  users: ['system:apiserver']
-- level: Request
-  verbs: [create, update, patch, delete, deletecollection]
-  resources:
-  - { group: '', resources: [configmaps] }
-  - { group: coordination.k8s.io, resources: [leases] }
-  - { group: events.k8s.io, resources: [events] }
-  - { group: hedgerow.dev }
-- level: Metadata
-";
+pub(crate) const POLICY: &str = include_str!("../node/conf/audit.yaml");
 
 /// Reads an audit log.
 #[derive(Clone, Debug)]

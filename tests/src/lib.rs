@@ -1,6 +1,6 @@
 //! Real parts for tests: a Kubernetes control plane, Prometheus and the operator, started as processes of this machine.
 //!
-//! Nothing here imitates: [`Cluster`] is etcd and kube-apiserver, [`Prometheus`] is Prometheus, [`Kubectl`] is kubectl.
+//! Nothing here imitates: [`Cluster`] is etcd and kube-apiserver, [`Node`] runs real pods beside them, [`Prometheus`] is Prometheus, [`Kubectl`] is kubectl.
 //! They listen on the loopback interface only, on ports found free at start, and end with the process that started them,
 //! however that ends (see [`Process`]).
 
@@ -9,6 +9,7 @@ mod cluster;
 mod exposition;
 mod http;
 mod kubectl;
+mod node;
 mod operator;
 mod parts;
 mod ports;
@@ -23,6 +24,7 @@ pub use cluster::{Cluster, ClusterOptions, Credentials, Namespace};
 pub use exposition::{Exposition, Histogram, Series};
 pub use http::http_client;
 pub use kubectl::{Kubectl, Output};
+pub use node::{Image, Node};
 pub use operator::{Build, Operator, OperatorOptions, hedgerow};
 pub use parts::{Part, part, program, repository};
 pub use ports::free_port;

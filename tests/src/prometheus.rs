@@ -1,7 +1,7 @@
 //! Prometheus.
 
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -18,6 +18,7 @@ const READY_WITHIN: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Prometheus {
     folder: PathBuf,
+    listen: IpAddr,
     port: u16,
     http: reqwest::Client,
     process: Option<Process>,
@@ -28,6 +29,7 @@ pub struct Prometheus {
 pub struct PrometheusOptions {
     jobs: Vec<(String, SocketAddr)>,
     alerts: Vec<(String, String)>,
+    listen: IpAddr,
     folder: Option<PathBuf>,
 }
 
@@ -38,6 +40,7 @@ impl PrometheusOptions {
         Self {
             jobs: Vec::new(),
             alerts: Vec::new(),
+            listen: IpAddr::V4(Ipv4Addr::LOCALHOST),
             folder: None,
         }
     }
@@ -53,6 +56,13 @@ impl PrometheusOptions {
     #[must_use]
     pub fn alert(mut self, name: &str, expression: &str) -> Self {
         self.alerts.push((name.to_owned(), expression.to_owned()));
+        self
+    }
+
+    /// Listens on this address of the machine instead of loopback: for pods, [`Node::HOST`](crate::Node::HOST).
+    #[must_use]
+    pub const fn listen(mut self, address: IpAddr) -> Self {
+        self.listen = address;
         self
     }
 
@@ -76,6 +86,7 @@ impl PrometheusOptions {
         let http = http_client(Duration::from_secs(5))?;
         let mut prometheus = Prometheus {
             folder,
+            listen: self.listen,
             port: free_port()?,
             http,
             process: None,
@@ -102,7 +113,7 @@ impl PrometheusOptions {
 impl Prometheus {
     /// Its base URL: the same after a [`stop`](Self::stop) and a [`start`](Self::start).
     pub fn url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
+        format!("http://{}:{}", self.listen, self.port)
     }
 
     /// Starts it again after a stop, with the data that it had, and waits until it is ready.
@@ -123,7 +134,7 @@ impl Prometheus {
                 "--storage.tsdb.path={}",
                 self.folder.join("data").display()
             ))
-            .arg(format!("--web.listen-address=127.0.0.1:{}", self.port));
+            .arg(format!("--web.listen-address={}:{}", self.listen, self.port));
         let mut process = Process::spawn("prometheus", &command, &self.folder.join("prometheus.log"))?;
         eventually("Prometheus is ready", READY_WITHIN, async || {
             process.must_run()?;

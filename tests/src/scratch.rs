@@ -36,9 +36,7 @@ pub fn scratch(name: &str) -> Result<PathBuf> {
 }
 
 fn begin_run() -> Result<Run> {
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from);
-    let runs = target.join("e2e");
+    let runs = target().join("e2e");
     fs::create_dir_all(&runs).with_context(|| format!("cannot create {}", runs.display()))?;
     remove_ended(&runs)?;
     let folder = runs.join(format!("run-{}", std::process::id()));
@@ -46,6 +44,11 @@ fn begin_run() -> Result<Run> {
     let lock = File::create(lock_file(&folder))?;
     lock.lock()?;
     Ok(Run { folder, _lock: lock })
+}
+
+/// Where Cargo puts what it builds.
+pub(crate) fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from)
 }
 
 fn lock_file(run: &Path) -> PathBuf {

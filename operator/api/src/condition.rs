@@ -70,6 +70,8 @@ names! {
         SourceFailing,
         /// Every document is written.
         Published,
+        /// Every document is written, but pods that were to read it at once could not be told to.
+        NudgeForbidden,
         /// A document could not be written; the operator tries again.
         WriteFailed,
         /// A base does not exist, or does not have the key.

@@ -27,6 +27,8 @@ pub const INSTANCE_ANNOTATION: &str = "hedgerow.dev/instance";
 pub const POLICY_UID_ANNOTATION: &str = "hedgerow.dev/policy-uid";
 /// On an output: Hedgerow has switched it off, and does not write it any longer.
 pub const RELEASED_ANNOTATION: &str = "hedgerow.dev/released";
+/// On a pod: the ConfigMap, and its version, for whose sake the pod was annotated last, so that kubelet looks at once.
+pub const NUDGED_ANNOTATION: &str = "hedgerow.dev/nudged";
 /// On a policy: stops it by its presence, whatever its value; a value is shown as the reason.
 pub const OFF_ANNOTATION: &str = "hedgerow.dev/off";
 

@@ -38,6 +38,7 @@ struct Inner {
     skew: Family<SourceLabel, Gauge<f64, AtomicU64>>,
     requests: Family<SourceLabel, Counter>,
     writes: Family<WriteLabels, Counter>,
+    nudges: Family<NudgeLabels, Counter>,
     changes: Family<ReasonLabel, Counter>,
     publish_errors: Family<ErrorLabel, Counter>,
 }
@@ -63,6 +64,11 @@ struct ReadingLabels {
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct WriteLabels {
     object: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct NudgeLabels {
     outcome: &'static str,
 }
 
@@ -94,6 +100,7 @@ impl Metrics {
             skew: Family::default(),
             requests: Family::default(),
             writes: Family::default(),
+            nudges: Family::default(),
             changes: Family::default(),
             publish_errors: Family::default(),
             registry: Registry::default(),
@@ -147,8 +154,13 @@ impl Metrics {
         );
         registry.register(
             "api_writes",
-            "Writes to the API server by what became of them",
+            "Writes to the API server by what became of them; those to pods are hedgerow_nudges",
             inner.writes.clone(),
+        );
+        registry.register(
+            "nudges",
+            "Pods that were to look at a safer document at once, by what became of it",
+            inner.nudges.clone(),
         );
         registry.register(
             "decision_changes",
@@ -235,6 +247,10 @@ impl Metrics {
 
     /// A write to the API server ended so.
     pub(crate) fn wrote(&self, object: WriteKind, outcome: &'static str) {
+        if object == WriteKind::Nudge {
+            self.inner.nudges.get_or_create(&NudgeLabels { outcome }).inc();
+            return;
+        }
         let labels = WriteLabels {
             object: object.as_str(),
             outcome,
@@ -399,5 +415,22 @@ mod tests {
                 "{line}"
             );
         }
+    }
+
+    #[test]
+    fn pods_are_counted_by_what_became_of_them_and_apart_from_other_writes() {
+        let (_, metrics) = told();
+        metrics.wrote(WriteKind::Nudge, "ok");
+        metrics.wrote(WriteKind::Nudge, "skipped");
+        let text = metrics.text();
+        assert!(
+            text.contains("hedgerow_nudges_total{outcome=\"ok\"} 1\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("hedgerow_nudges_total{outcome=\"skipped\"} 1\n"),
+            "{text}"
+        );
+        assert!(!text.contains("object=\"nudge\""), "{text}");
     }
 }

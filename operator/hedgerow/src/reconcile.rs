@@ -1,6 +1,7 @@
 //! One policy, brought to what it shall be: level-based and idempotent. A document goes before its status.
 
 mod notices;
+mod nudge;
 mod publish;
 mod validate;
 
@@ -163,6 +164,7 @@ impl Reconciler {
         }
         self.index.forget(key);
         self.cluster.status.forget(key);
+        self.cluster.nudger.forget(key);
         self.release_orphans(key, now).await
     }
 
@@ -200,6 +202,11 @@ impl Reconciler {
             .iter()
             .map(|record| publisher.write_off(&record.name, &owner, refusal.reason, now));
         let off = join_all(off).await;
+        for (record, result) in records.iter().zip(&off) {
+            if let Ok(published) = result {
+                self.nudge(entry, &record.name, published);
+            }
+        }
         let written = self.all_off(&records, off);
         worse(written, self.tell(entry, Some(refusal), now).await)
     }
@@ -270,6 +277,7 @@ impl Reconciler {
             targets,
             written: &outcome.written,
             faults: &outcome.faults,
+            not_nudged: self.not_nudged(entry),
             source_failing: failing.as_ref(),
             before: &before,
             now,

@@ -18,7 +18,7 @@ use tracing::{error, info};
 
 use crate::cli::RunArgs;
 use crate::cluster::{
-    Caches, Clients, Cluster, ClusterSettings, LeaseSettings, Scope, WriteQueue, WriteRate,
+    Caches, Clients, Cluster, ClusterSettings, LeaseSettings, NudgeLimits, Scope, WriteQueue, WriteRate,
     check_served_schema,
 };
 use crate::exit::{Failure, Outcome};
@@ -197,6 +197,7 @@ fn cluster_settings(settings: &Settings, identity: &Identity) -> ClusterSettings
             name,
             identity: identity.unique.clone(),
         }),
+        nudge: settings.nudge.then(NudgeLimits::default),
     }
 }
 

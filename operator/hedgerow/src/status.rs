@@ -72,6 +72,8 @@ pub struct Facts<'a> {
     pub written: &'a BTreeMap<String, Written>,
     /// What is not as it should be of a document, by ConfigMap and key.
     pub faults: &'a BTreeMap<(String, String), Fault>,
+    /// Why pods that are to read safer documents at once are not told to.
+    pub not_nudged: Option<String>,
     /// Why the source fails for all its targets.
     pub source_failing: Option<&'a Unknown>,
     /// The status that is there.

@@ -8,6 +8,7 @@ use hedgerow_tuner::UnknownReason;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Certificate, ClientBuilder, Identity};
 
+use crate::authorities::trust_the_usual;
 use crate::failure::Failure;
 use crate::{Authentication, SourceSettings};
 
@@ -59,6 +60,8 @@ impl Credentials {
             let authorities = Certificate::from_pem_bundle(authority)
                 .map_err(|_| unusable("the source's CA file holds no PEM certificates".to_owned()))?;
             builder = builder.tls_certs_only(authorities);
+        } else {
+            builder = trust_the_usual(builder);
         }
         match &settings.authentication {
             Authentication::None => {}

@@ -6,6 +6,7 @@
 
 mod alerts;
 mod answer;
+mod authorities;
 mod backoff;
 #[doc(hidden)]
 pub mod bench;

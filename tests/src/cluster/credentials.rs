@@ -80,11 +80,7 @@ impl Credentials {
     /// # Errors
     /// When the kubeconfig cannot be read.
     pub async fn client(&self) -> Result<Client> {
-        crate::tls::install();
-        let kubeconfig = Kubeconfig::read_from(&self.kubeconfig)?;
-        let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-        config.proxy_url = None;
-        Ok(Client::try_from(config)?)
+        client_of(&self.kubeconfig).await
     }
 
     /// The API server makes its own certificate, which is its authority as well; until then there is none to write.
@@ -100,4 +96,13 @@ impl Credentials {
         let path = &self.kubeconfig;
         fs::write(path, kubeconfig.to_string()).with_context(|| format!("cannot write {}", path.display()))
     }
+}
+
+/// A client of the user in a kubeconfig.
+pub(crate) async fn client_of(kubeconfig: &Path) -> Result<Client> {
+    crate::tls::install();
+    let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    config.proxy_url = None;
+    Ok(Client::try_from(config)?)
 }

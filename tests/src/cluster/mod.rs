@@ -13,6 +13,7 @@ use http::Request;
 use kube::Client;
 
 pub use self::credentials::Credentials;
+pub(crate) use self::credentials::client_of;
 pub use self::namespace::Namespace;
 use crate::audit::POLICY;
 use crate::{Audit, Kubectl, Part, Process, eventually, free_port, part, scratch};
@@ -154,7 +155,7 @@ impl Cluster {
     /// # Errors
     /// When it cannot be created.
     pub async fn namespace(&self, name: &str) -> Result<Namespace> {
-        Namespace::create(self, name).await
+        Namespace::create(self.client().await?, self.kubectl()?, name).await
     }
 
     /// The pids of its processes.

@@ -11,7 +11,7 @@ use kube::api::ObjectMeta;
 use kube::{Api, Client, Resource};
 use serde_json::Value;
 
-use crate::{Cluster, Kubectl};
+use crate::Kubectl;
 
 /// A namespace, and its administrator's view of it.
 #[derive(Clone)]
@@ -22,10 +22,9 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    pub(super) async fn create(cluster: &Cluster, name: &str) -> Result<Self> {
+    pub(crate) async fn create(client: Client, kubectl: Kubectl, name: &str) -> Result<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(1);
         let name = format!("{name}-{}", COUNT.fetch_add(1, Ordering::Relaxed));
-        let client = cluster.client().await?;
         let metadata = ObjectMeta {
             name: Some(name.clone()),
             ..Default::default()
@@ -40,7 +39,7 @@ impl Namespace {
         Ok(Self {
             name,
             client,
-            kubectl: cluster.kubectl()?,
+            kubectl,
         })
     }
 

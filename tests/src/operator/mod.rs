@@ -36,6 +36,7 @@ pub struct OperatorOptions<'a> {
     home: &'a Namespace,
     watched: Vec<String>,
     build: Build,
+    nudging: bool,
     config: Value,
 }
 
@@ -55,6 +56,7 @@ impl<'a> OperatorOptions<'a> {
             home,
             watched,
             build: Build::Debug,
+            nudging: false,
             config,
         }
     }
@@ -73,6 +75,13 @@ impl<'a> OperatorOptions<'a> {
     pub fn set(mut self, key: &str, value: Value) -> Self {
         self.config[key] = value;
         self
+    }
+
+    /// Lets it nudge pods: in its configuration, and by the rights that the chart ships for that.
+    #[must_use]
+    pub fn nudging(mut self) -> Self {
+        self.nudging = true;
+        self.set("nudge", json!(true))
     }
 
     /// Runs this build of the program; unsaid: the debug build.
@@ -94,7 +103,7 @@ impl<'a> OperatorOptions<'a> {
         });
         fs::write(folder.join("operator.yaml"), self.config.to_string())?;
         let home = self.home.name();
-        let account = rbac::grant(&self.cluster.kubectl()?, home, &self.watched).await?;
+        let account = rbac::grant(&self.cluster.kubectl()?, home, &self.watched, self.nudging).await?;
         let kubeconfig = folder.join("kubeconfig");
         let credentials = self
             .cluster

@@ -8,13 +8,20 @@ use serde_json::{Value, json};
 use crate::{Kubectl, repository};
 
 const SHIPPED: &str = "charts/hedgerow/rbac.yaml";
+const SHIPPED_TO_NUDGE: &str = "charts/hedgerow/rbac-nudge.yaml";
 
-/// Grants them to an operator in `home`, for the namespaces `watched` or for all; returns its ServiceAccount's name.
-pub(super) async fn grant(kubectl: &Kubectl, home: &str, watched: &[String]) -> Result<String> {
-    let path = repository().join(SHIPPED);
-    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    let shipped: Vec<Value> =
-        serde_saphyr::from_multiple(&text).with_context(|| format!("{SHIPPED} is not YAML"))?;
+/// Grants them to an operator in `home`, for the namespaces `watched` or for all, those to nudge pods among them or not;
+/// returns its ServiceAccount's name.
+pub(super) async fn grant(
+    kubectl: &Kubectl,
+    home: &str,
+    watched: &[String],
+    nudging: bool,
+) -> Result<String> {
+    let mut shipped = read(SHIPPED)?;
+    if nudging {
+        shipped.extend(read(SHIPPED_TO_NUDGE)?);
+    }
     let account = shipped
         .iter()
         .find(|object| object["kind"] == "ServiceAccount")
@@ -29,6 +36,12 @@ pub(super) async fn grant(kubectl: &Kubectl, home: &str, watched: &[String]) -> 
         .apply(&json!({ "apiVersion": "v1", "kind": "List", "items": moved }).to_string())
         .await?;
     Ok(account)
+}
+
+fn read(manifest: &str) -> Result<Vec<Value>> {
+    let path = repository().join(manifest);
+    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    serde_saphyr::from_multiple(&text).with_context(|| format!("{manifest} is not YAML"))
 }
 
 /// One shipped object, where this install needs it. What is bound to the whole cluster is bound in each watched namespace

@@ -2,7 +2,7 @@
 //!
 //! - What is: [`Policies`], [`Outputs`] and [`Stops`] are filled by watches; whoever is concerned by a change is told
 //!   through [`Cluster::changes`].
-//! - What shall be: [`Publisher`], [`StatusWriter`] and [`Recorder`] write, each write behind the [`Fence`] of the lease.
+//! - What shall be: [`Publisher`], [`StatusWriter`], [`Nudger`] and [`Recorder`] write, each write behind the [`Fence`] of the lease.
 //!   In which order is the matter of the [`WriteQueue`].
 //! - Who may: [`Leadership`], and [`Cluster::acting`], which also waits for the caches.
 
@@ -16,6 +16,7 @@ mod fence;
 mod follow;
 mod lease;
 mod name;
+mod nudge;
 mod outputs;
 mod policies;
 mod publish;
@@ -44,6 +45,7 @@ pub use self::events::{Notice, Recorder, Severity};
 pub use self::fence::{BootTime, Fence, NotLeading};
 pub use self::lease::{Leadership, LeaseSettings};
 pub use self::name::{NamespacedName, PolicyKey};
+pub use self::nudge::{Nudge, NudgeLimits, Nudger};
 pub use self::outputs::Outputs;
 pub use self::policies::{Policies, PolicyEntry};
 pub use self::publish::{
@@ -75,6 +77,8 @@ pub struct ClusterSettings {
     pub reporter: String,
     /// The lease to compete for; `None` for a single replica that needs none.
     pub lease: Option<LeaseSettings>,
+    /// How many pods may be nudged; `None`: none.
+    pub nudge: Option<NudgeLimits>,
 }
 
 /// The cluster: what is in it, and the ways to change it.
@@ -94,6 +98,8 @@ pub struct Cluster {
     pub status: StatusWriter,
     /// Writes events.
     pub events: Recorder,
+    /// Annotates pods.
+    pub nudger: Nudger,
     /// Whether the caches are complete: readiness.
     pub caches: Caches,
     clients: Clients,
@@ -127,6 +133,7 @@ impl Cluster {
                 outputs.clone(),
             ),
             status: StatusWriter::new(writes.clone(), writer.clone()),
+            nudger: Nudger::new(writes.clone(), writer.clone(), changes.clone(), settings.nudge),
             events: Recorder::new(writes.clone(), writer, settings.reporter.clone()),
             caches,
             policies,

@@ -68,6 +68,8 @@ pub struct Published {
     pub validity: Option<Validity>,
     /// When to publish again even if nothing changes: a key that left the spec is to be deleted.
     pub again_at: Option<Timestamp>,
+    /// The version of the ConfigMap that was written; `None` when nothing was.
+    pub version: Option<String>,
     /// What is not as it should be, by key.
     pub faults: BTreeMap<String, Fault>,
     /// The keys that were held off though their targets hedge: their clients come back to hedging, so the ramps of these
@@ -181,8 +183,12 @@ impl Publisher {
                     if change == Change::Updated {
                         change = describe(&current, before.as_ref(), desired);
                     }
+                    let published = Published {
+                        version: Some(written.record.resource_version.clone()),
+                        ..plan.published(change, desired, &current)
+                    };
                     self.remember(name, written);
-                    return Ok(plan.published(change, desired, &current));
+                    return Ok(published);
                 }
                 Err(error) if error.is_conflict() || error.is_not_found() => live = self.read(name).await?,
                 Err(error) => return Err(PublishError::from_write(name, error)),
@@ -463,6 +469,7 @@ impl Published {
             safer: false,
             validity: None,
             again_at: None,
+            version: None,
             faults: BTreeMap::new(),
             joining: BTreeSet::new(),
         }

@@ -13,6 +13,7 @@ use rand::RngExt;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+pub(super) use self::bucket::Bucket;
 use self::core::{Core, Next};
 use super::name::PolicyKey;
 

@@ -20,6 +20,8 @@ pub enum WriteKind {
     Event,
     /// The leader's lease.
     Lease,
+    /// An annotation of a pod that mounts what was published.
+    Nudge,
 }
 
 impl WriteKind {
@@ -30,11 +32,13 @@ impl WriteKind {
             Self::Status => "status",
             Self::Event => "event",
             Self::Lease => "lease",
+            Self::Nudge => "nudge",
         }
     }
 }
 
-/// Told of every write with its outcome: `ok`, [`WriteError::outcome`], or `dropped` for an event that found no room.
+/// Told of every write with its outcome: `ok`, [`WriteError::outcome`], `dropped` for an event that found no room, or
+/// `skipped` for a pod beyond those that are nudged.
 pub type OnWrite = Arc<dyn Fn(WriteKind, &'static str) + Send + Sync>;
 
 /// Why a write did not happen, or is not known to have happened.
@@ -168,6 +172,13 @@ impl Writer {
     /// Counts a write that was let go before it was begun.
     pub(super) fn dropped(&self, kind: WriteKind) {
         (self.on_write)(kind, "dropped");
+    }
+
+    /// Counts so many writes that were not to be begun at all.
+    pub(super) fn skipped(&self, kind: WriteKind, number: usize) {
+        for _ in 0..number {
+            (self.on_write)(kind, "skipped");
+        }
     }
 }
 

@@ -72,6 +72,15 @@ mod tests {
     }
 
     #[test]
+    fn who_did_not_hedge_cannot_hedge_less() {
+        assert!(off().are_safer_than(&on(500.0, 10.0)));
+        assert!(on(600.0, 10.0).are_safer_than(&on(500.0, 10.0)));
+        assert!(!off().are_safer_than(&off()));
+        assert!(!on(500.0, 10.0).are_safer_than(&off()));
+        assert!(!on(500.0, 10.0).are_safer_than(&on(500.0, 10.0)));
+    }
+
+    #[test]
     fn what_hedges_more_waits() {
         assert_eq!(lane(Some(&off()), &on(500.0, 2.5)), Lane::Document);
         assert_eq!(lane(Some(&on(500.0, 5.0)), &on(500.0, 10.0)), Lane::Document);

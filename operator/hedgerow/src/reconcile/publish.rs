@@ -1,4 +1,4 @@
-//! Writes the ConfigMaps of a policy, and ends those that it no longer names.
+//! Writes the ConfigMaps of a policy, ends those that it no longer names, and has pods look at what is safer now.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -60,6 +60,7 @@ impl Reconciler {
                     again.extend(again_at(name, &published));
                     valid_until.extend(published.validity.and_then(|validity| validity.valid_until));
                     self.tell_change(entry, name, &published.change);
+                    self.nudge(entry, name, &published);
                     let output = |key| (name.name.clone(), key);
                     joining.extend(published.joining.into_iter().map(output));
                     faults.extend(

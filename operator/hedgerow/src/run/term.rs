@@ -27,6 +27,8 @@ use crate::words;
 const WRITERS: usize = 12;
 /// And so many are there for what switches clients off alone, whatever the others wait for.
 const SAFE_WRITERS: usize = 4;
+/// So many outputs are nudged for at once; one whose pods are not answered for must not keep the others waiting.
+const NUDGERS: usize = 4;
 /// How often it is looked for documents to renew.
 const RENEWAL_PERIOD: Duration = Duration::from_secs(1);
 
@@ -68,6 +70,7 @@ impl Term<'_> {
             self.metrics.leads(false);
             self.queue.clear();
             self.index.clear();
+            self.cluster.nudger.clear();
             ended?;
         }
     }
@@ -101,6 +104,13 @@ impl Term<'_> {
             });
         }
         tasks.spawn(renew(self.index.clone(), self.queue.clone()));
+        for _ in 0..NUDGERS {
+            let nudger = self.cluster.nudger.clone();
+            tasks.spawn(async move {
+                nudger.run().await;
+                "nudger"
+            });
+        }
 
         let reconciler = Arc::new(Reconciler {
             cluster: Arc::clone(&self.cluster),

@@ -27,6 +27,8 @@ pub(super) struct File {
     #[serde(default = "default_propagation")]
     propagation: String,
     #[serde(default)]
+    nudge: bool,
+    #[serde(default)]
     sources: Vec<Source>,
 }
 
@@ -184,6 +186,7 @@ impl File {
             listen: self.listen.address,
             listen_loopback: self.listen.explain,
             writes_per_second: self.writes_per_second,
+            nudge: self.nudge,
             sources: sources(self.sources)?,
         })
     }

@@ -31,6 +31,8 @@ pub struct Settings {
     pub writes_per_second: u32,
     /// How long a document takes to reach its clients.
     pub propagation: Duration,
+    /// Whether pods that policies name may be annotated, so that they read a safer document at once.
+    pub nudge: bool,
     /// The sources, by name.
     pub sources: Sources,
 }

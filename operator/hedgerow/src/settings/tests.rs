@@ -18,6 +18,7 @@ fn the_smallest_file_has_a_default_for_everything_else() {
     assert_eq!(settings.propagation, Duration::from_secs(90));
     assert_eq!(settings.lease.as_deref(), Some("hedgerow"));
     assert!(settings.listen_loopback.ip().is_loopback());
+    assert!(!settings.nudge, "pods are another's: nobody touches them unasked");
     let source = settings.sources.available("default", "helpdesk").unwrap();
     assert_eq!(source.ceilings, Ceilings::default());
 }

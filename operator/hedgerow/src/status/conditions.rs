@@ -166,11 +166,18 @@ fn published(facts: &Facts<'_>) -> Said {
             ConditionReason::Pending.as_str(),
             format!("{done} of {total} ConfigMaps are written"),
         ),
-        (None, None) => said(
-            true,
-            ConditionReason::Published.as_str(),
-            format!("{total} of {total} ConfigMaps are written"),
-        ),
+        (None, None) => match &facts.not_nudged {
+            Some(why) => said(
+                true,
+                ConditionReason::NudgeForbidden.as_str(),
+                format!("{total} of {total} ConfigMaps are written, but nudgePods has no effect: {why}"),
+            ),
+            None => said(
+                true,
+                ConditionReason::Published.as_str(),
+                format!("{total} of {total} ConfigMaps are written"),
+            ),
+        },
     }
 }
 

@@ -17,6 +17,7 @@ struct Told {
     faults: BTreeMap<(String, String), Fault>,
     refusal: Option<Refusal>,
     failing: Option<Unknown>,
+    not_nudged: Option<String>,
     status: HedgePolicyStatus,
 }
 
@@ -30,6 +31,7 @@ impl Told {
             faults: BTreeMap::new(),
             refusal: None,
             failing: None,
+            not_nudged: None,
             status: HedgePolicyStatus::default(),
         }
     }
@@ -70,6 +72,7 @@ impl Told {
             decision,
         });
         self.status = status(&Facts {
+            not_nudged: self.not_nudged.clone(),
             generation: 3,
             spec: Some(&self.follow.spec),
             refusal: self.refusal.as_ref(),
@@ -106,6 +109,21 @@ impl Told {
         let condition = self.condition(type_);
         (condition.status.as_str(), condition.reason.as_str())
     }
+}
+
+#[test]
+fn pods_that_cannot_be_nudged_are_told_of_and_the_policy_is_ready_all_the_same() {
+    let mut told = Told::tuned();
+    told.not_nudged = Some("the API server refused".to_owned());
+    told.tell(601);
+    assert_eq!(told.says("Published"), ("True", "NudgeForbidden"));
+    assert!(
+        told.condition("Published")
+            .message
+            .ends_with("no effect: the API server refused")
+    );
+    assert_eq!(told.says("Ready"), ("True", "Published"));
+    assert!(!told.has("Stalled"));
 }
 
 #[test]

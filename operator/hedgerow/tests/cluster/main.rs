@@ -10,6 +10,7 @@
 mod end_of_life;
 mod formats;
 mod lease;
+mod nudge;
 mod ownership;
 mod publish;
 mod reconcile;

@@ -101,6 +101,7 @@ pub(crate) fn settings(namespaces: &[&str], lease: Option<LeaseSettings>) -> Clu
         instance: INSTANCE.into(),
         reporter: "hedgerow-0".into(),
         lease,
+        nudge: None,
     }
 }
 

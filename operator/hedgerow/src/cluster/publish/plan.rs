@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hedgerow_api::names::{MEMORY_ANNOTATION, OFF_FORM_SUFFIX};
 use hedgerow_config::{NativeDocument, Validity};
-use hedgerow_tuner::Timestamp;
+use hedgerow_tuner::{Memory, Timestamp};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -127,11 +127,15 @@ impl Plan {
 
     /// What publishing this plan over `live` did.
     pub(super) fn published(self, change: Change, desired: &DesiredConfigMap, live: &Live) -> Published {
+        // Whoever edited it may have told clients anything.
+        let put_off =
+            matches!(change, Change::PutBack { .. }) && !desired.memory.values().any(Memory::lets_hedge);
         Published {
-            safer: change != Change::Unchanged && self.is_safer_than(live, desired),
+            safer: change != Change::Unchanged && (put_off || self.is_safer_than(live, desired)),
             change,
             validity: self.validity,
             again_at: self.again_at,
+            version: None,
             faults: self.faults,
             joining: self.joining,
         }

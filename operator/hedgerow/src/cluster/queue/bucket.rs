@@ -1,4 +1,4 @@
-//! How fast work is popped.
+//! How fast something is done.
 
 use std::time::{Duration, Instant};
 
@@ -6,14 +6,14 @@ use super::WriteRate;
 
 /// A token bucket that starts full.
 #[derive(Debug)]
-pub(super) struct Bucket {
+pub(in crate::cluster) struct Bucket {
     rate: WriteRate,
     tokens: f64,
     at: Instant,
 }
 
 impl Bucket {
-    pub(super) fn new(rate: WriteRate, now: Instant) -> Self {
+    pub(in crate::cluster) fn new(rate: WriteRate, now: Instant) -> Self {
         let rate = WriteRate {
             per_second: rate.per_second.max(0.1),
             burst: rate.burst.max(1.0),
@@ -26,7 +26,7 @@ impl Bucket {
     }
 
     /// Takes a token, or says when there will be one.
-    pub(super) fn take(&mut self, now: Instant) -> Result<(), Instant> {
+    pub(in crate::cluster) fn take(&mut self, now: Instant) -> Result<(), Instant> {
         self.fill(now);
         if self.tokens >= 1.0 {
             self.tokens -= 1.0;

@@ -1,0 +1,29 @@
+//! Tests with real pods on a real kubelet. They need root, and the images of `make image client-image`: so they run only
+//! when asked for, by `make test-node`.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "all of it is tests, helpers included"
+)]
+
+mod follow;
+mod install;
+#[allow(dead_code, reason = "the end-to-end tests use the rest")]
+#[path = "../e2e/policy.rs"]
+mod policy;
+#[allow(dead_code, reason = "the end-to-end tests use the rest")]
+#[path = "../e2e/service.rs"]
+mod service;
+
+use hedgerow_tests::{Image, Node};
+
+/// A node with these images; `None`, said loudly, where this machine does not let us.
+async fn node(images: &[Image]) -> Option<Node> {
+    if let Some(why) = Node::refusal().unwrap() {
+        eprintln!("\n*** SKIPPED, NOTHING WAS TESTED: {why}\n");
+        return None;
+    }
+    Some(Node::start(images).await.unwrap())
+}

@@ -1,0 +1,186 @@
+//! A node of this machine, with real pods.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use kube::Client;
+
+use crate::cluster::client_of;
+use crate::scratch::target;
+use crate::{Audit, Kubectl, Namespace, Process, eventually, repository, scratch};
+
+/// About 5 s on an idle machine.
+const READY_WITHIN: Duration = Duration::from_secs(180);
+
+/// By which `up` says that the machine does not let us.
+const REFUSED: i32 = 5;
+
+/// A whole cluster of one node: API server, controllers, scheduler, kubelet, containerd, proxy and DNS, in namespaces of the
+/// kernel of its own. Needs root. One at a time; it ends when dropped, and with the process that started it.
+#[derive(Debug)]
+pub struct Node {
+    folder: PathBuf,
+    process: Process,
+}
+
+/// An image that the repository builds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Image {
+    /// The operator.
+    Operator,
+    /// A client that follows a mounted document: `examples/mounted-client`.
+    MountedClient,
+}
+
+impl Image {
+    /// What a pod names it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Operator => "localhost/hedgerow:dev",
+            Self::MountedClient => "localhost/mounted-client:dev",
+        }
+    }
+
+    /// Its archive.
+    ///
+    /// # Errors
+    /// When it is not built, saying which command does it.
+    pub fn archive(self) -> Result<PathBuf> {
+        let (file, command) = match self {
+            Self::Operator => ("hedgerow.tar", "make image"),
+            Self::MountedClient => ("mounted-client.tar", "make client-image"),
+        };
+        let path = target().join("images").join(file);
+        ensure!(
+            path.is_file(),
+            "there is no {}; `{command}` builds it",
+            path.display()
+        );
+        Ok(path)
+    }
+}
+
+impl Node {
+    /// This machine, as pods reach it. They reach nothing beyond it.
+    pub const HOST: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 200, 0, 254));
+
+    /// Why this machine cannot have one; `None` when it can.
+    ///
+    /// # Errors
+    /// When that cannot be told.
+    pub fn refusal() -> Result<Option<String>> {
+        let output = script("up")
+            .arg("--check")
+            .output()
+            .context("cannot run tests/node/up")?;
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        match output.status.code() {
+            Some(0) => Ok(None),
+            Some(REFUSED) => Ok(Some(said)),
+            _ => bail!("tests/node/up --check failed: {said}"),
+        }
+    }
+
+    /// Starts it with these images, and waits until pods can be started.
+    ///
+    /// # Errors
+    /// When the machine refuses, a part or an image is not built, or it is not ready in time.
+    pub async fn start(images: &[Image]) -> Result<Self> {
+        let folder = scratch("node")?;
+        let mut command = script("up");
+        command.arg("--foreground").arg(&folder);
+        for image in images {
+            command.arg(image.archive()?);
+        }
+        // Where the parts are kept.
+        for name in ["HOME", "XDG_CACHE_HOME", "HEDGEROW_PARTS_CACHE", "HEDGEROW_GO"] {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        let process = Process::spawn("node", &command, &folder.join("up.log"))?;
+        let mut node = Self {
+            folder,
+            process,
+        };
+        eventually("the node is ready", READY_WITHIN, async || {
+            node.process.must_run()?;
+            ensure!(
+                node.folder.join("ready").is_file(),
+                "see {}",
+                node.folder.display()
+            );
+            Ok(())
+        })
+        .await?;
+        Ok(node)
+    }
+
+    /// Where data and logs are.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The administrator's kubeconfig.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.folder.join("admin.kubeconfig")
+    }
+
+    /// A client of the administrator, for the async runtime that calls this.
+    ///
+    /// # Errors
+    /// When the kubeconfig cannot be read.
+    pub async fn client(&self) -> Result<Client> {
+        client_of(&self.kubeconfig()).await
+    }
+
+    /// kubectl as the administrator.
+    ///
+    /// # Errors
+    /// When it is not built.
+    pub fn kubectl(&self) -> Result<Kubectl> {
+        Kubectl::new(&self.kubeconfig())
+    }
+
+    /// The audit log.
+    pub fn audit(&self) -> Audit {
+        Audit::new(&self.folder.join("audit.log"))
+    }
+
+    /// A new namespace, called `name` and a number.
+    ///
+    /// # Errors
+    /// When it cannot be created.
+    pub async fn namespace(&self, name: &str) -> Result<Namespace> {
+        Namespace::create(self.client().await?, self.kubectl()?, name).await
+    }
+
+    /// Gives it another image.
+    ///
+    /// # Errors
+    /// When the archive is not one.
+    pub fn import(&self, archive: &Path) -> Result<()> {
+        let output = script("import").arg(&self.folder).arg(archive).output()?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            output.status.success(),
+            "cannot import {}: {said}",
+            archive.display()
+        );
+        Ok(())
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // Ends its first process, waits for it and removes what outlives it. What fails ends with us.
+        let _ = script("down").arg(&self.folder).output();
+    }
+}
+
+fn script(name: &str) -> Command {
+    Command::new(repository().join("tests/node").join(name))
+}
