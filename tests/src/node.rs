@@ -102,10 +102,7 @@ impl Node {
             }
         }
         let process = Process::spawn("node", &command, &folder.join("up.log"))?;
-        let mut node = Self {
-            folder,
-            process,
-        };
+        let mut node = Self { folder, process };
         eventually("the node is ready", READY_WITHIN, async || {
             node.process.must_run()?;
             ensure!(
