@@ -70,6 +70,13 @@ demo: ## Play the help-desk case on the real parts: 5 minutes once built (KEEP=1
 	cargo build --locked --package hedgerow --package hedgerow-search-cluster --package hedgerow-demo
 	@"$${CARGO_TARGET_DIR:-target}/debug/hedgerow-demo" $(if $(KEEP),--keep)
 
+.PHONY: measure
+measure: ## Compare ways of hedging under the same load: 7 minutes once built (ARGS='--scenario brown-out' plays one case)
+	@tests/parts/build etcd kube-apiserver kubectl prometheus >&2
+	@echo "building the operator and the search cluster (a few minutes, once)" >&2
+	cargo build --locked --package hedgerow --package hedgerow-search-cluster --package hedgerow-measure
+	@"$${CARGO_TARGET_DIR:-target}/debug/hedgerow-measure" $(ARGS)
+
 .PHONY: test
 test: parts servers programs lint ## Run every check and every test, on the real parts: about 10 minutes once they are built
 	@echo "== tests: unit, property and end-to-end; a failed end-to-end test leaves its logs in $${CARGO_TARGET_DIR:-target}/e2e"

@@ -1,6 +1,5 @@
 //! The help-desk demo: policy in, Prometheus read, delay tuned, ConfigMaps pushed, hedging off in an incident.
 
-mod expect;
 mod observer;
 mod record;
 mod report;
@@ -13,6 +12,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Parser;
+use hedgerow_stage::{Expectation, exit_code};
 
 /// Plays the help-desk case on real parts.
 ///
@@ -35,14 +35,7 @@ struct Arguments {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match run(&Arguments::parse()).await {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(1),
-        Err(why) => {
-            eprintln!("\nThe demo could not go on: {why:#}");
-            ExitCode::from(1)
-        }
-    }
+    exit_code("The demo", run(&Arguments::parse()).await)
 }
 
 async fn run(arguments: &Arguments) -> Result<bool> {
@@ -68,6 +61,6 @@ async fn run(arguments: &Arguments) -> Result<bool> {
     }
     match why {
         Some(why) => Err(why),
-        None => Ok(expectations.iter().all(expect::Expectation::holds)),
+        None => Ok(expectations.iter().all(Expectation::holds)),
     }
 }

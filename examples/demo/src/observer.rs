@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use hedgerow_config::NativeDocument;
+use hedgerow_stage::{NAMESPACE, series};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use tokio::task::JoinHandle;
 
 use crate::record::{Document, Phase, Record, Sample};
-use crate::stage::{CONFIG_MAP, KEY, NAMESPACE, Stage};
+use crate::stage::{CONFIG_MAP, KEY, Stage};
 
 /// Often enough to time an off-switch, seldom enough to cost nothing.
 const EVERY: Duration = Duration::from_millis(200);
@@ -184,33 +185,5 @@ impl Eyes {
             delay_ms: Some(1000.0 * terms.delay.as_secs_f64()),
             percent: terms.budget.percent,
         }))
-    }
-}
-
-/// The values of all series of a metric in an exposition.
-fn series<'a>(exposition: &'a str, name: &'a str) -> impl Iterator<Item = f64> + 'a {
-    exposition.lines().filter_map(move |line| {
-        let rest = line.strip_prefix(name)?;
-        let rest = if rest.starts_with('{') {
-            rest.split_once("} ")?.1
-        } else {
-            rest.strip_prefix(' ')?
-        };
-        rest.split_whitespace().next()?.parse().ok()
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn series_are_told_apart_by_their_whole_name() {
-        let text = "# TYPE a counter\na_total 3\na_total_more 9\na_total{x=\"1\"} 4\na_total{x=\"2\"} 5 1700000000\n";
-        assert_eq!(
-            series(text, "a_total").collect::<Vec<_>>(),
-            [3.0, 4.0, 5.0][..].to_vec()
-        );
-        assert_eq!(series(text, "b").count(), 0);
     }
 }

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use anyhow::{Result, anyhow};
+use hedgerow_stage::Expectation;
 use plotters::prelude::*;
 
-use crate::expect::Expectation;
 use crate::record::{Phase, Record};
 
 const SIZE: (u32, u32) = (1080, 230);

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use hedgerow_stage::{Expectation, NAMESPACE};
 use hedgerow_tests::repository;
 use tokio::time::{Instant, sleep};
 
-use crate::expect::Expectation;
 use crate::observer::Observer;
 use crate::record::{Record, Sample};
 use crate::show::Show;
-use crate::stage::{NAMESPACE, Stage};
+use crate::stage::Stage;
 
 /// At 100 queries/s this is 4,500 queries: 14.9 % +- 0.5 % (one standard deviation).
 const UNHEDGED: Duration = Duration::from_secs(45);

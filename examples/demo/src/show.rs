@@ -1,12 +1,10 @@
 //! What the terminal shows.
 
 use std::path::Path;
-use std::time::Duration;
 
-use comfy_table::{Cell, Color, Table};
-use indicatif::{ProgressBar, ProgressStyle};
+use hedgerow_stage::Expectation;
+use indicatif::ProgressBar;
 
-use crate::expect::Expectation;
 use crate::record::Sample;
 use crate::stage::Stage;
 
@@ -19,12 +17,9 @@ pub(crate) struct Show {
 impl Show {
     /// An empty one.
     pub(crate) fn new() -> Self {
-        let live = ProgressBar::new_spinner();
-        if let Ok(style) = ProgressStyle::with_template("  {spinner} {elapsed_precise} {msg}") {
-            live.set_style(style);
+        Self {
+            live: hedgerow_stage::spinner(),
         }
-        live.enable_steady_tick(Duration::from_millis(200));
-        Self { live }
     }
 
     /// A phase begins.
@@ -62,26 +57,7 @@ impl Show {
     /// What was expected and measured.
     pub(crate) fn table(&self, expectations: &[Expectation], report: &Path) {
         self.live.finish_and_clear();
-        let mut table = Table::new();
-        table
-            .load_style(comfy_table::presets::UTF8_FULL_CONDENSED)
-            .set_header(["Phase", "What", "Expected", "Accepted", "Measured", ""]);
-        for e in expectations {
-            let (verdict, colour) = if e.holds() {
-                ("ok", Color::Green)
-            } else {
-                ("NOT AS EXPECTED", Color::Red)
-            };
-            let (low, high) = e.accepted;
-            table.add_row([
-                Cell::new(e.phase),
-                Cell::new(e.what),
-                Cell::new(&e.expected),
-                Cell::new(format!("{low:.0$} to {high:.0$}", e.decimals)),
-                Cell::new(e.shown()),
-                Cell::new(verdict).fg(colour),
-            ]);
-        }
+        let table = hedgerow_stage::table(expectations);
         println!("\n{table}\nReport: {}", report.display());
     }
 

@@ -6,39 +6,37 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use axum::extract::State;
+use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::get;
 use axum::{Json, Router};
-use bytes::Bytes;
 use futures::future::join_all;
-use hedgerow_client::{Attempt, CallError, Hedger, Metrics};
-use http_body_util::{BodyExt as _, Empty};
-use hyper::Request;
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
+use hedgerow_client::{Hedger, Metrics, OnFailure};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
+use crate::follow::Document;
+use crate::hedging::{Hedging, Missed, Way};
 use crate::metrics::exposition;
+use crate::read::{QUERY_HEADER, Read, Reader};
 use crate::replicas::Addresses;
 use crate::serve::{listen, serve, stopped};
 
-/// Says that a read is a hedge, so that a replica can count it.
-pub(crate) const HEDGE_HEADER: &str = "hedge";
 /// The target of the policy that this front end's calls belong to.
 const TARGET: &str = "shard-read";
 
 /// Serves `GET /search` and `GET /metrics`: `shard_read_duration_seconds` (each shard call as its caller sees it),
 /// `shard_read_timeouts_total` (those cut at the deadline, which never enter the histogram), `search_queries_total`,
-/// `search_queries_missed_total` (with a section missing), and the counters of the Hedgerow client.
+/// `search_queries_missed_total` (with a section missing), and, whatever the way of hedging, `shard_read_calls_total`,
+/// `shard_read_attempts_total` and `shard_read_wins_total` (calls that another than the first attempt answered); besides
+/// them the metrics of the Hedgerow client.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The file of addresses that `replicas` wrote
@@ -53,15 +51,11 @@ pub(crate) struct Arguments {
     /// The `index` label of the series
     #[arg(long, default_value = "kb")]
     index: String,
-    /// Hedge as the document in this key of a mounted ConfigMap says
-    #[arg(long, value_name = "DIRECTORY/KEY", conflicts_with = "config_map")]
-    document: Option<PathBuf>,
-    /// Hedge as the document in a ConfigMap says, watched through the API
-    #[arg(long, value_name = "NAMESPACE/NAME/KEY", requires = "kubeconfig")]
-    config_map: Option<String>,
-    /// How to reach the API
-    #[arg(long, value_name = "FILE", requires = "config_map")]
-    kubeconfig: Option<PathBuf>,
+    /// How to hedge: none, static:MILLISECONDS, tower (`tower::hedge`), or hedgerow (as a document says)
+    #[arg(long, value_name = "WAY", default_value = "hedgerow")]
+    hedging: Way,
+    #[command(flatten)]
+    document: Document,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -71,27 +65,33 @@ struct Index {
 
 struct FrontEnd {
     shards: Vec<Shard>,
-    hedger: Hedger,
-    client: Client<HttpConnector, Empty<Bytes>>,
+    hedging: Hedging,
+    deadline: Duration,
+    reader: Reader,
     reads: Histogram,
     timeouts: Counter,
+    calls: Counter,
+    wins: Counter,
     queries: Counter,
     missed: Counter,
     registry: Registry,
 }
 
 struct Shard {
-    replicas: Vec<SocketAddr>,
+    replicas: Arc<[SocketAddr]>,
     /// Which replica is next to be asked first.
     next: AtomicUsize,
 }
 
 /// What a user gets.
-#[derive(Debug, Serialize)]
-struct Answer {
-    sections: usize,
-    of: usize,
-    message: String,
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Answer {
+    /// Sections that came.
+    pub sections: usize,
+    /// Sections that there are.
+    pub of: usize,
+    /// Those of the missing ones that had not come by the deadline; others came to nothing.
+    pub late: usize,
 }
 
 /// Serves until told to stop.
@@ -104,9 +104,31 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     })?;
     let addresses: Addresses = serde_json::from_slice(&text)
         .with_context(|| format!("{} is not a file of addresses", arguments.shards.display()))?;
-    let metrics = Metrics::default();
-    let hedger = hedger(&arguments, &metrics).await?;
-    let front_end = FrontEnd::new(addresses, hedger, &metrics, arguments.index);
+    let client_metrics = Metrics::default();
+    let mut registry = Registry::default();
+    client_metrics.register(&mut registry);
+    let attempts = Counter::default();
+    registry.register(
+        "shard_read_attempts",
+        "Reads sent, whatever for",
+        attempts.clone(),
+    );
+    let reader = Reader::new(attempts);
+    let hedging = match arguments.hedging {
+        Way::None => Hedging::None,
+        Way::Static(delay) => Hedging::Static(delay),
+        Way::Tower => Hedging::tower(reader.clone()),
+        Way::Hedgerow => {
+            let deadline = Duration::from_millis(arguments.deadline_ms);
+            let builder = Hedger::builder(TARGET)
+                .metrics(&client_metrics)
+                .deadline(deadline)
+                // A read that came to nothing is sent to the next replica, if the budget has room for it.
+                .on_failure(OnFailure::Retry);
+            Hedging::Hedgerow(arguments.document.follow(builder).await?)
+        }
+    };
+    let front_end = FrontEnd::new(addresses, hedging, reader, registry, &arguments);
     let (listener, address) = listen(arguments.listen).await?;
     tracing::info!(%address, shards = front_end.shards.len(), "serving");
     let router = Router::new()
@@ -119,44 +141,24 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     }
 }
 
-async fn hedger(arguments: &Arguments, metrics: &Metrics) -> Result<Hedger> {
-    let builder = Hedger::builder(TARGET)
-        .metrics(metrics)
-        .deadline(Duration::from_millis(arguments.deadline_ms));
-    if let Some(path) = &arguments.document {
-        let (Some(directory), Some(key)) = (path.parent(), path.file_name().and_then(|key| key.to_str()))
-        else {
-            bail!("--document must be DIRECTORY/KEY, is {}", path.display());
-        };
-        return Ok(builder.follow_directory(directory, key).await);
-    }
-    let (Some(place), Some(kubeconfig)) = (&arguments.config_map, &arguments.kubeconfig) else {
-        return Ok(builder.follow_feed().0);
-    };
-    let parts: Vec<_> = place.split('/').collect();
-    let [namespace, name, key] = parts[..] else {
-        bail!("--config-map must be NAMESPACE/NAME/KEY, is {place}")
-    };
-    let client = kubernetes(kubeconfig).await?;
-    Ok(builder.follow_config_map(client, namespace, name, key))
-}
-
-async fn kubernetes(kubeconfig: &std::path::Path) -> Result<kube::Client> {
-    // One TLS provider for the process, installed before the first client; an error means that it is there.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let kubeconfig = kube::config::Kubeconfig::read_from(kubeconfig)?;
-    let config =
-        kube::Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default()).await?;
-    Ok(kube::Client::try_from(config)?)
-}
-
 impl FrontEnd {
-    fn new(addresses: Addresses, hedger: Hedger, client_metrics: &Metrics, index: String) -> Self {
-        let label = Index { index };
-        let mut registry = Registry::default();
+    fn new(
+        addresses: Addresses,
+        hedging: Hedging,
+        reader: Reader,
+        mut registry: Registry,
+        arguments: &Arguments,
+    ) -> Self {
+        let label = Index {
+            index: arguments.index.clone(),
+        };
         let reads = Family::<Index, Histogram>::new_with_constructor(|| Histogram::new(bounds()));
         let timeouts = Family::<Index, Counter>::default();
-        let (queries, missed) = (Counter::default(), Counter::default());
+        let counter = |registry: &mut Registry, name, help| {
+            let counter = Counter::default();
+            registry.register(name, help, counter.clone());
+            counter
+        };
         registry.register(
             "shard_read_duration_seconds",
             "Time of a shard call as its caller sees it",
@@ -167,88 +169,97 @@ impl FrontEnd {
             "Shard calls cut at the deadline",
             timeouts.clone(),
         );
-        registry.register("search_queries", "Queries answered", queries.clone());
-        registry.register(
-            "search_queries_missed",
-            "Queries answered with a section missing",
-            missed.clone(),
-        );
-        client_metrics.register(&mut registry);
         let shards = addresses
             .shards
             .into_iter()
             .map(|replicas| Shard {
-                replicas,
+                replicas: replicas.into(),
                 next: AtomicUsize::new(0),
             })
             .collect();
         Self {
             shards,
-            hedger,
-            client: Client::builder(TokioExecutor::new()).build_http(),
+            hedging,
+            deadline: Duration::from_millis(arguments.deadline_ms),
+            reader,
             // Made now, so that both exist from the first scrape: a counter that appears with its first event hides it.
             reads: reads.get_or_create(&label).clone(),
             timeouts: timeouts.get_or_create(&label).clone(),
-            queries,
-            missed,
+            calls: counter(&mut registry, "shard_read_calls", "Shard calls begun"),
+            wins: counter(
+                &mut registry,
+                "shard_read_wins",
+                "Shard calls that another than the first attempt answered",
+            ),
+            queries: counter(&mut registry, "search_queries", "Queries answered"),
+            missed: counter(
+                &mut registry,
+                "search_queries_missed",
+                "Queries answered with a section missing",
+            ),
             registry,
         }
     }
 
-    /// Whether the shard's section came in time.
-    async fn section(&self, shard: &Shard) -> bool {
+    /// The shard's section, in time or not.
+    async fn section(&self, number: usize, query: Option<u64>) -> Result<(), Missed> {
+        let shard = &self.shards[number];
         let began = Instant::now();
-        let first = shard.next.fetch_add(1, Relaxed);
-        let replica = |attempt: &Attempt| shard.replicas[(first + attempt.number) % shard.replicas.len()];
-        match self
-            .hedger
-            .call(shard.replicas.len(), |attempt| {
-                self.read(replica(&attempt), attempt)
-            })
-            .await
-        {
-            Ok(()) => {
+        // A numbered query asks the same replicas in every run, so that runs can be compared.
+        let first = match query {
+            Some(query) => usize::try_from(query).unwrap_or_default().wrapping_add(number),
+            None => shard.next.fetch_add(1, Relaxed),
+        };
+        let read = Read {
+            query,
+            replicas: Arc::clone(&shard.replicas),
+            first: first % shard.replicas.len(),
+            attempt: 0,
+        };
+        self.calls.inc();
+        match self.hedging.call(&self.reader, &read, self.deadline).await {
+            Ok(section) => {
                 self.reads.observe(began.elapsed().as_secs_f64());
-                true
+                if section.attempt > 0 {
+                    self.wins.inc();
+                }
+                Ok(())
             }
-            Err(CallError::DeadlineExceeded { .. }) => {
+            Err(Missed::Late) => {
                 self.timeouts.inc();
-                false
+                Err(Missed::Late)
             }
-            Err(why) => {
-                tracing::warn!(%why, "a read failed");
-                false
+            Err(Missed::Failed(why)) => {
+                tracing::debug!(%why, "a read failed");
+                Err(Missed::Failed(why))
             }
         }
-    }
-
-    /// One attempt. Dropping it closes its connection, by which the replica learns that nobody waits.
-    async fn read(&self, replica: SocketAddr, attempt: Attempt) -> Result<()> {
-        let mut request = Request::get(format!("http://{replica}/read"));
-        if attempt.is_hedge() {
-            request = request.header(HEDGE_HEADER, attempt.number);
-        }
-        let answer = self.client.request(request.body(Empty::new())?).await?;
-        if !answer.status().is_success() {
-            bail!("{replica} answered {}", answer.status());
-        }
-        answer.into_body().collect().await?;
-        Ok(())
     }
 }
 
-async fn search(State(front_end): State<Arc<FrontEnd>>) -> Json<Answer> {
-    let came = join_all(front_end.shards.iter().map(|shard| front_end.section(shard))).await;
-    let (sections, of) = (came.iter().filter(|came| **came).count(), came.len());
+async fn search(State(front_end): State<Arc<FrontEnd>>, headers: HeaderMap) -> Json<Answer> {
+    let query = headers
+        .get(QUERY_HEADER)
+        .and_then(|query| query.to_str().ok()?.parse().ok());
+    let shards = 0..front_end.shards.len();
+    let sections = shards.map(|number| {
+        let front_end = Arc::clone(&front_end);
+        async move { front_end.section(number, query).await }
+    });
+    let came = join_all(sections).await;
+    let answer = Answer {
+        sections: came.iter().filter(|came| came.is_ok()).count(),
+        of: came.len(),
+        late: came
+            .iter()
+            .filter(|came| matches!(came, Err(Missed::Late)))
+            .count(),
+    };
     front_end.queries.inc();
-    if sections < of {
+    if answer.sections < answer.of {
         front_end.missed.inc();
     }
-    Json(Answer {
-        sections,
-        of,
-        message: format!("{sections} of {of} sections"),
-    })
+    Json(answer)
 }
 
 async fn exposed(State(front_end): State<Arc<FrontEnd>>) -> Response {

@@ -6,10 +6,16 @@
 //! search-cluster load ──▶ search-cluster front-end ──▶ 8 shards x 2 replicas: search-cluster replicas
 //! ```
 
+mod counts;
+mod disturb;
+mod follow;
 mod front_end;
+mod hedging;
 mod latency;
 mod load;
 mod metrics;
+mod races;
+mod read;
 mod replica;
 mod replicas;
 mod serve;

@@ -4,22 +4,30 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use anyhow::{Context, Result};
 use axum::Router;
 use axum::extract::{Query, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::routing::{get, post};
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 
-use crate::replica::Replica;
+use crate::disturb::Disturbance;
+use crate::races::Races;
+use crate::read::{HEDGE_HEADER, QUERY_HEADER, VERSION_HEADER};
+use crate::replica::{Answer, Common, Read, Replica};
 use crate::serve::{listen, serve, stopped};
 
-/// Serves every replica: `GET /read` on a port each, and on the control port `GET /metrics` (`shard_queue_depth`,
-/// `shard_reads_total`, `shard_hedged_reads_total`) and `POST /control?latency=1.3&bulk=120` (reads take 1.3 times as
-/// long; 120 bulk jobs are queued at each replica).
+/// Serves every replica: `GET /read` on a port each, and on the control port `GET /metrics` and `POST /control`.
+///
+/// Metrics: `shard_queue_depth`, `shard_reads_total`, `shard_hedged_reads_total` and `shard_busy_seconds_total` (the time
+/// for which reads held a slot) of each replica; `shard_losers_total` and `shard_loser_survival_seconds_total` (attempts
+/// that lived on after another one of their call had answered, and for how long) of all.
+///
+/// Control, each until it is said otherwise: `latency=1.3` (reads take 1.3 times as long), `stale=true` (old data, in a
+/// tenth of the time), `failing=true` (503 at once), `runs_on=true` (reads do not end with their caller); and `bulk=120`
+/// (120 bulk jobs are queued). `shard=0&replica=1` narrows it to one replica.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Where to write the addresses, as JSON, once all listen
@@ -31,6 +39,15 @@ pub(crate) struct Arguments {
     /// How many replicas of each shard
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=100))]
     replicas: u16,
+    /// Reads that a replica serves at a time; more of them wait
+    #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u16).range(1..))]
+    slots: u16,
+    /// Where to watch and disturb them; unset: a free loopback port
+    #[arg(long, value_name = "ADDRESS")]
+    control: Option<SocketAddr>,
+    /// A numbered query takes the same time in every run with the same seed
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
     /// The `index` label of their series
     #[arg(long, default_value = "kb")]
     index: String,
@@ -45,27 +62,11 @@ pub(crate) struct Addresses {
     pub shards: Vec<Vec<SocketAddr>>,
 }
 
-/// What disturbs the replicas.
-#[derive(Debug, Deserialize)]
-struct Disturbance {
-    /// Reads take this many times the usual.
-    latency: Option<f64>,
-    /// Bulk jobs to queue at each replica.
-    bulk: Option<u64>,
-}
-
 #[derive(Debug)]
 struct Shared {
     index: String,
     replicas: Vec<Arc<Replica>>,
-    /// The latency factor in thousandths, so that it fits an atomic.
-    latency_thousandths: AtomicU64,
-}
-
-#[derive(Clone, Debug)]
-struct One {
-    replica: Arc<Replica>,
-    shared: Arc<Shared>,
+    races: Arc<Races>,
 }
 
 /// Serves until told to stop.
@@ -76,13 +77,18 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
             usize::from(i % arguments.replicas),
         )
     };
+    let common = Common {
+        slots: arguments.slots.into(),
+        seed: arguments.seed,
+        races: Arc::default(),
+    };
     let replicas: Vec<_> = (0..arguments.shards * arguments.replicas)
-        .map(|i| Arc::new(Replica::new(place(i).0, place(i).1)))
+        .map(|i| Arc::new(Replica::new(place(i).0, place(i).1, &common)))
         .collect();
     let shared = Arc::new(Shared {
         index: arguments.index,
         replicas: replicas.clone(),
-        latency_thousandths: AtomicU64::new(1000),
+        races: common.races,
     });
 
     let mut tasks = JoinSet::new();
@@ -90,20 +96,16 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     for replica in replicas {
         let (listener, address) = listen(None).await?;
         shards[replica.shard].push(address);
-        let one = One {
-            replica: Arc::clone(&replica),
-            shared: Arc::clone(&shared),
-        };
-        tasks.spawn(serve(
-            listener,
-            Router::new().route("/read", get(read)).with_state(one),
-        ));
+        let router = Router::new()
+            .route("/read", get(read))
+            .with_state(Arc::clone(&replica));
+        tasks.spawn(serve(listener, router));
         tasks.spawn(async move {
             replica.work_off_bulk().await;
             Ok(())
         });
     }
-    let (listener, control) = listen(None).await?;
+    let (listener, control) = listen(arguments.control).await?;
     let router = Router::new()
         .route("/metrics", get(metrics))
         .route("/control", post(disturb))
@@ -128,53 +130,57 @@ fn write_whole(path: &std::path::Path, content: &[u8]) -> Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-async fn read(State(one): State<One>, headers: HeaderMap) -> &'static str {
-    let factor = one.shared.latency_thousandths.load(Relaxed) as f64 / 1000.0;
-    one.replica
-        .read(headers.contains_key(crate::front_end::HEDGE_HEADER), factor)
-        .await;
-    "section"
+async fn read(
+    State(replica): State<Arc<Replica>>,
+    headers: HeaderMap,
+) -> Result<([(HeaderName, HeaderValue); 1], &'static str), StatusCode> {
+    let number = |value: &HeaderValue| value.to_str().ok()?.parse().ok();
+    let asked = Read {
+        query: headers.get(QUERY_HEADER).and_then(number),
+        hedge: headers.contains_key(HEDGE_HEADER),
+    };
+    match replica.read(asked).await {
+        Answer::Section(version) => Ok((
+            [(HeaderName::from_static(VERSION_HEADER), version.into())],
+            "section",
+        )),
+        Answer::Unavailable => Err(StatusCode::SERVICE_UNAVAILABLE),
+    }
 }
 
 async fn disturb(
     State(shared): State<Arc<Shared>>,
     Query(wanted): Query<Disturbance>,
 ) -> Result<(), (StatusCode, String)> {
-    if let Some(factor) = wanted.latency {
-        if !(0.01..=100.0).contains(&factor) {
-            return Err((
-                StatusCode::BAD_REQUEST,
-                format!("latency must be from 0.01 to 100, is {factor}\n"),
-            ));
-        }
-        shared
-            .latency_thousandths
-            .store((factor * 1000.0).round() as u64, Relaxed);
-    }
-    if let Some(jobs) = wanted.bulk {
-        for replica in &shared.replicas {
-            replica.queue_bulk(jobs.min(100_000));
-        }
+    wanted.check().map_err(|why| (StatusCode::BAD_REQUEST, why))?;
+    let concerned = |one: &&Arc<Replica>| wanted.concerns(one.shard, one.replica);
+    for replica in shared.replicas.iter().filter(concerned) {
+        replica.disturb(&wanted);
     }
     Ok(())
 }
 
 async fn metrics(State(shared): State<Arc<Shared>>) -> String {
     let mut text = String::new();
-    for (name, kind) in [
-        ("shard_queue_depth", "gauge"),
-        ("shard_reads_total", "counter"),
-        ("shard_hedged_reads_total", "counter"),
-    ] {
+    let index = &shared.index;
+    let of_all: Vec<_> = shared.replicas.iter().map(|one| (one, one.series())).collect();
+    let families = of_all.first().map(|(_, series)| *series).into_iter().flatten();
+    for (place, (name, kind, _)) in families.enumerate() {
         let _ = writeln!(text, "# TYPE {name} {kind}");
-        for replica in &shared.replicas {
-            let value = replica.series().get(name).copied().unwrap_or_default();
+        for (Replica { shard, replica, .. }, series) in of_all.iter().map(|(one, series)| (&***one, series)) {
+            let value = series[place].2;
             let _ = writeln!(
                 text,
-                "{name}{{index=\"{}\",shard=\"{}\",replica=\"{}\"}} {value}",
-                shared.index, replica.shard, replica.replica
+                "{name}{{index=\"{index}\",shard=\"{shard}\",replica=\"{replica}\"}} {value}"
             );
         }
+    }
+    let survived = shared.races.survived().as_secs_f64();
+    for (name, value) in [
+        ("shard_losers_total", shared.races.losers() as f64),
+        ("shard_loser_survival_seconds_total", survived),
+    ] {
+        let _ = writeln!(text, "# TYPE {name} counter\n{name}{{index=\"{index}\"}} {value}");
     }
     text
 }

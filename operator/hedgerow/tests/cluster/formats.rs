@@ -24,8 +24,8 @@ use crate::scene::{
 const KEY: &str = "sc.json";
 const OFF_KEY: &str = "sc.json.base";
 const BASE: &str = "kb-base";
-const FIRST: &str = r#"{"methodConfig": [{"name": [{"service": "search.Shard"}], "timeout": "1s"}]}"#;
-const SECOND: &str = r#"{"methodConfig": [{"name": [{"service": "search.Shard"}], "timeout": "2s"}]}"#;
+const FIRST: &str = r#"{"methodConfig": [{"name": [{"service": "search.Shard"}], "timeout": "1s"}], "retryThrottling": {"maxTokens": 10, "tokenRatio": 0.1}}"#;
+const SECOND: &str = r#"{"methodConfig": [{"name": [{"service": "search.Shard"}], "timeout": "2s"}], "retryThrottling": {"maxTokens": 10, "tokenRatio": 0.1}}"#;
 
 fn form(hedges: bool) -> Form {
     let hedging = Hedging {

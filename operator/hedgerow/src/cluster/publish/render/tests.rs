@@ -13,9 +13,9 @@ use crate::cluster::{NamespacedName, Owner};
 const KEY: &str = "sc.json";
 const OFF_KEY: &str = "sc.json.base";
 
-const BASE: &str = r#"{"methodConfig": [{"name": [{"service": "search.Shard"}], "timeout": "1s"}]}"#;
+const BASE: &str = r#"{"methodConfig": [{"name": [{"service": "search.Shard"}], "timeout": "1s"}], "retryThrottling": {"maxTokens": 10, "tokenRatio": 0.1}}"#;
 /// The same with another timeout.
-const NEW_BASE: &str = r#"{"methodConfig": [{"name": [{"service": "search.Shard"}], "timeout": "2s"}]}"#;
+const NEW_BASE: &str = r#"{"methodConfig": [{"name": [{"service": "search.Shard"}], "timeout": "2s"}], "retryThrottling": {"maxTokens": 10, "tokenRatio": 0.1}}"#;
 
 fn orders(hedges: bool) -> Orders {
     let hedging = Hedging {

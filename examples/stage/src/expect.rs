@@ -1,9 +1,12 @@
-//! What a phase must show, beside what it showed.
+//! What must be shown, beside what was.
+
+use comfy_table::{Cell, Color, Table};
+use serde::Serialize;
 
 /// One line of the closing table.
-#[derive(Clone, Debug)]
-pub(crate) struct Expectation {
-    /// The phase it belongs to.
+#[derive(Clone, Debug, Serialize)]
+pub struct Expectation {
+    /// The phase or case that it belongs to.
     pub phase: &'static str,
     /// What is measured, with its unit.
     pub what: &'static str,
@@ -18,19 +21,44 @@ pub(crate) struct Expectation {
 }
 
 impl Expectation {
-    /// Whether the phase showed what it must.
-    pub(crate) fn holds(&self) -> bool {
+    /// Whether it was shown.
+    pub fn holds(&self) -> bool {
         let (low, high) = self.accepted;
         self.measured.is_some_and(|value| (low..=high).contains(&value))
     }
 
     /// The measured value as people read it.
-    pub(crate) fn shown(&self) -> String {
+    pub fn shown(&self) -> String {
         self.measured.map_or_else(
             || "never".to_owned(),
             |value| format!("{value:.*}", self.decimals),
         )
     }
+}
+
+/// A table of expectations, with a verdict on each.
+pub fn table(expectations: &[Expectation]) -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(comfy_table::presets::UTF8_FULL_CONDENSED)
+        .set_header(["Phase", "What", "Expected", "Accepted", "Measured", ""]);
+    for e in expectations {
+        let (verdict, colour) = if e.holds() {
+            ("ok", Color::Green)
+        } else {
+            ("NOT AS EXPECTED", Color::Red)
+        };
+        let (low, high) = e.accepted;
+        table.add_row([
+            Cell::new(e.phase),
+            Cell::new(e.what),
+            Cell::new(&e.expected),
+            Cell::new(format!("{low:.0$} to {high:.0$}", e.decimals)),
+            Cell::new(e.shown()),
+            Cell::new(verdict).fg(colour),
+        ]);
+    }
+    table
 }
 
 #[cfg(test)]

@@ -1,0 +1,168 @@
+//! Tables for people, on a terminal and in a document.
+
+use std::fmt::Write as _;
+
+use anyhow::{Context, Result};
+use comfy_table::{CellAlignment, Table};
+
+use crate::figures::Figures;
+use crate::play::{Played, Row, Stretch};
+
+const COLUMNS: [&str; 11] = [
+    "way",
+    "p50 ms",
+    "p99 ms",
+    "p99.9 ms",
+    "complete %",
+    "late %",
+    "attempts/call",
+    "wins %",
+    "losers live on ms",
+    "server ms/call",
+    "deepest queue",
+];
+
+/// What stands around a generated table in a document.
+const BEGIN: &str = "<!-- measured by `make measure` -->\n";
+const END: &str = "<!-- end -->\n";
+
+/// A case for a terminal.
+pub(crate) fn terminal(played: &Played) -> String {
+    let mut text = String::new();
+    for stretch in &played.stretches {
+        let mut table = Table::new();
+        table
+            .load_style(comfy_table::presets::UTF8_FULL_CONDENSED)
+            .set_header(COLUMNS);
+        for row in &stretch.ways {
+            table.add_row(cells(row));
+        }
+        for column in table.column_iter_mut().skip(1) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        let queries = stretch.ways.first().map_or(0, |row| row.figures.queries);
+        let _ = writeln!(text, "\n{}: {queries} queries\n{table}", title(played, stretch));
+    }
+    let said: Vec<_> = played.said.iter().map(String::as_str).collect();
+    let _ = writeln!(text, "The operator said: {}", said.join(", "));
+    text
+}
+
+/// The cases as a table in Markdown.
+pub(crate) fn markdown(cases: &[Played]) -> String {
+    let mut text = format!(
+        "| | {} |\n|{}\n",
+        COLUMNS.join(" | "),
+        " --- |".repeat(COLUMNS.len() + 1)
+    );
+    for (played, stretch) in cases
+        .iter()
+        .flat_map(|played| played.stretches.iter().map(move |stretch| (played, stretch)))
+    {
+        for (place, row) in stretch.ways.iter().enumerate() {
+            let name = if place == 0 {
+                title(played, stretch)
+            } else {
+                String::new()
+            };
+            let _ = writeln!(text, "| {name} | {} |", cells(row).join(" | "));
+        }
+    }
+    text
+}
+
+/// Puts a table between the marks of a document.
+///
+/// # Errors
+/// When the marks are not there.
+pub(crate) fn put(document: &str, table: &str) -> Result<String> {
+    let missing = || format!("the document has no lines {BEGIN:?} and {END:?}");
+    let (before, rest) = document.split_once(BEGIN).with_context(missing)?;
+    let (_, after) = rest.split_once(END).with_context(missing)?;
+    Ok(format!("{before}{BEGIN}\n{table}\n{END}{after}"))
+}
+
+fn title(played: &Played, stretch: &Stretch) -> String {
+    match stretch.title {
+        "during" => played.scenario.name().to_owned(),
+        _ => format!("{}, 30 s after", played.scenario.name()),
+    }
+}
+
+fn cells(row: &Row) -> [String; COLUMNS.len()] {
+    let Figures {
+        p50_ms,
+        p99_ms,
+        p999_ms,
+        complete_percent,
+        late_percent,
+        attempts_per_call,
+        win_percent,
+        loser_survival_ms,
+        busy_ms_per_call,
+        deepest_queue,
+        ..
+    } = row.figures;
+    [
+        row.way.label().to_owned(),
+        number(p50_ms, 0),
+        number(p99_ms, 0),
+        number(p999_ms, 0),
+        number(complete_percent, 1),
+        number(late_percent, 1),
+        number(attempts_per_call, 3),
+        number(win_percent, 0),
+        number(loser_survival_ms, 1),
+        number(busy_ms_per_call, 1),
+        number(deepest_queue, 0),
+    ]
+}
+
+/// What there is none of is no 0.
+fn number(value: Option<f64>, decimals: usize) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.decimals$}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Scenario;
+    use crate::way::Way;
+
+    #[test]
+    fn a_table_replaces_what_stands_between_the_marks_and_nothing_else() {
+        let document = format!("before\n{BEGIN}old\n{END}after\n");
+        let put_once = put(&document, "| new |").unwrap();
+        assert_eq!(put_once, format!("before\n{BEGIN}\n| new |\n{END}after\n"));
+        assert_eq!(put(&put_once, "| new |").unwrap(), put_once);
+        assert!(put("no marks", "| new |").is_err());
+    }
+
+    #[test]
+    fn a_row_shows_figures_and_a_dash_where_there_is_none() {
+        let figures = Figures {
+            p50_ms: Some(431.6),
+            attempts_per_call: Some(1.0),
+            ..Figures::new(&[], &[])
+        };
+        let played = Played {
+            scenario: Scenario::SlowReplica,
+            stretches: vec![Stretch {
+                title: "during",
+                ways: vec![Row {
+                    way: Way::Unhedged,
+                    figures,
+                }],
+            }],
+            said: ["Tuned".to_owned()].into(),
+            hedging: true,
+            most_attempts_per_call: None,
+        };
+        let text = markdown(std::slice::from_ref(&played));
+        assert!(
+            text.ends_with("| slow-replica | unhedged | 432 | - | - | - | - | 1.000 | - | - | - | - |\n"),
+            "{text}"
+        );
+        assert!(terminal(&played).contains("The operator said: Tuned"));
+    }
+}
