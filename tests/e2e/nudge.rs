@@ -1,7 +1,7 @@
 //! Pods that mount a document look at it at once when their clients are to hedge less.
 
 use anyhow::{Result, ensure};
-use hedgerow_tests::{Mark, Namespace, eventually};
+use hedgerow_tests::{Namespace, eventually};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
@@ -46,6 +46,7 @@ async fn a_pod_is_annotated_when_hedging_goes_off_and_not_when_it_comes_back() {
         "three moves up are none to hurry for"
     );
 
+    let before = scene.audit.mark().unwrap();
     scene.service.queue(80.0);
     scene.reason("Saturated").await;
     let told = eventually("the pod is annotated", SOON, async || {
@@ -56,14 +57,11 @@ async fn a_pod_is_annotated_when_hedging_goes_off_and_not_when_it_comes_back() {
     .await
     .unwrap();
 
-    let events = scene
-        .audit
-        .writes_by(scene.operator.user(), Mark::default())
-        .unwrap();
+    let events = scene.audit.writes_by(scene.operator.user(), before).unwrap();
     let at = |resource: &str| {
         events
             .iter()
-            .rposition(|event| event.object_ref.resource == resource)
+            .position(|event| event.object_ref.resource == resource)
             .unwrap()
     };
     assert!(at("configmaps") < at("pods"), "the document goes first");

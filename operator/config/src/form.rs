@@ -104,6 +104,11 @@ impl Form {
         }
     }
 
+    /// Whether the system can be told a part of a budget. One that cannot is off while the budget ramps up.
+    pub const fn ramps(&self) -> bool {
+        matches!(self, Self::Kitex(_) | Self::Properties(_))
+    }
+
     /// How a change of this document reaches its clients.
     pub const fn delivery(&self) -> Delivery {
         match self {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use hedgerow_api::ConditionReason;
 use hedgerow_api::names::OFF_FORM_SUFFIX;
-use hedgerow_config::{Delivery, Form, RenderError};
+use hedgerow_config::{Form, RenderError};
 use hedgerow_tuner::Memory;
 
 use super::super::bases::{BaseError, BaseRef};
@@ -126,8 +126,8 @@ fn kept_off_form<'a>(off_key: &str, live: Option<&'a Live>, before: Option<&'a L
 /// told has no part in the ramp that led there.
 fn returns_unramped(key: &str, wanted: &DesiredForm, live: Option<&Live>, before: Option<&Live>) -> bool {
     let Some(live) = live else { return false };
-    // Others follow when they are restarted, whatever stands there meanwhile; and while a budget ramps up they are off.
-    if wanted.form.delivery() == Delivery::Manual {
+    // What cannot be told a part of a budget is off while it ramps up: held off until then, it would be so for ever.
+    if !wanted.form.ramps() {
         return false;
     }
     let hedges = |live: &Live| {

@@ -51,6 +51,26 @@ fn grpc(hedges: bool) -> Form {
     Form::GrpcServiceConfig(vec![part("shard-read", hedges, method)])
 }
 
+fn properties(hedges: bool) -> Form {
+    let prefix = PropertiesPrefix { prefix: None };
+    Form::Properties(vec![part("shard-read", hedges, prefix)])
+}
+
+fn loki(hedges: bool) -> Form {
+    let client = LokiClient { max_per_second: None };
+    Form::Loki(vec![part("shard-read", hedges, client)])
+}
+
+/// A document that hedges and has no base.
+fn without_base(form: fn(bool) -> Form) -> DesiredForm {
+    DesiredForm {
+        form: form(true),
+        off: form(false),
+        base: None,
+        ..over_base(true)
+    }
+}
+
 /// A document over a base.
 fn over_base(hedges: bool) -> DesiredForm {
     DesiredForm {
@@ -218,24 +238,26 @@ fn what_a_person_wrote_over_a_kept_base_is_not_taken_for_it() {
 
 #[test]
 fn a_document_that_was_off_while_its_targets_hedge_waits_for_their_ramps() {
-    let off = live(&[(KEY, BASE), (OFF_KEY, BASE)], &[], true);
-    let held = rendered(over_base(true), &given(BASE), Some(&off));
-    assert_eq!(held.documents[KEY], BASE);
+    let text = properties(false).render(None).unwrap();
+    let off = live(&[(KEY, &text), (OFF_KEY, &text)], &[], true);
+    let held = rendered(without_base(properties), &BaseTexts::new(), Some(&off));
+    assert_eq!(held.documents[KEY], text);
     assert_eq!(held.joining, BTreeSet::from([KEY.to_owned()]));
     let joins = DesiredForm {
         may_join: true,
-        ..over_base(true)
+        ..without_base(properties)
     };
-    let joined = rendered(joins, &given(BASE), Some(&off));
-    assert!(hedges(&joined.documents[KEY]) && joined.joining.is_empty());
+    let joined = rendered(joins, &BaseTexts::new(), Some(&off));
+    assert_ne!(joined.documents[KEY], text);
+    assert!(joined.joining.is_empty());
 }
 
-/// A base that comes late: its clients hedge by nothing of ours yet.
+/// A document that comes late: its clients hedge by nothing of ours yet.
 #[test]
 fn a_document_that_comes_late_waits_for_the_ramps_too() {
     let created = Live::read(ConfigMap::default());
-    let held = rendered(over_base(true), &given(BASE), Some(&created));
-    assert_eq!(held.documents[KEY], BASE);
+    let held = rendered(without_base(properties), &BaseTexts::new(), Some(&created));
+    assert_eq!(held.documents[KEY], held.documents[OFF_KEY]);
     assert_eq!(held.joining.len(), 1);
 }
 
@@ -268,41 +290,21 @@ fn a_document_that_a_person_took_away_is_put_back_as_it_was() {
 
 /// Off while the budget ramps up: were it held off then, the ramp would begin anew for ever.
 #[test]
-fn what_wants_a_restart_waits_for_no_ramp() {
-    let loki = |hedges| {
-        Form::Loki(vec![part(
-            "shard-read",
-            hedges,
-            LokiClient { max_per_second: None },
-        )])
-    };
-    let form = DesiredForm {
-        form: loki(true),
-        off: loki(false),
-        base: None,
-        ..over_base(true)
-    };
+fn what_cannot_be_told_a_part_of_a_budget_waits_for_no_ramp() {
     let off = loki(false).render(None).unwrap();
-    let live = live(&[(KEY, &off), (OFF_KEY, &off)], &[], true);
-    let on = rendered(form, &BaseTexts::new(), Some(&live));
+    let as_off = live(&[(KEY, &off), (OFF_KEY, &off)], &[], true);
+    let on = rendered(without_base(loki), &BaseTexts::new(), Some(&as_off));
     assert_ne!(on.documents[KEY], off);
     assert!(on.joining.is_empty());
+
+    let as_base = live(&[(KEY, BASE), (OFF_KEY, BASE)], &[], true);
+    let on = rendered(over_base(true), &given(BASE), Some(&as_base));
+    assert!(hedges(&on.documents[KEY]) && on.joining.is_empty());
 }
 
 #[test]
 fn properties_need_no_base() {
-    let properties = |hedges| {
-        let prefix = PropertiesPrefix { prefix: None };
-        Form::Properties(vec![part("shard-read", hedges, prefix)])
-    };
-    let form = DesiredForm {
-        form: properties(true),
-        off: properties(false),
-        hedged: BTreeSet::from(["shard-read".to_owned()]),
-        base: None,
-        may_join: false,
-    };
-    let on = rendered(form, &BaseTexts::new(), None);
+    let on = rendered(without_base(properties), &BaseTexts::new(), None);
     assert!(on.documents[KEY].contains("enabled=true"));
     assert!(on.documents[OFF_KEY].contains("enabled=false"));
 }
