@@ -72,10 +72,9 @@ fn run(
     let traffic_is_back = note_latency(rules, &sight, in_force_ms, &mut memory, now);
     let finding = sight.finding.as_ref().map(|estimate| &estimate.observed);
     let evidence = Evidence::new(rules, &tallies, finding, &memory.history, now);
-    let foreseen = match &sight.finding {
-        Ok(estimate) => estimate.foreseen,
-        Err(_) => foresee(&evidence, &memory.findings),
-    };
+    let foreseen = sight
+        .foreseen
+        .unwrap_or_else(|| foresee(&evidence, &memory.findings));
     let evidence = evidence.given(foreseen.counters_agree());
     let hedged_share = evidence.hedged_share();
     let diagnoses = diagnose(&evidence, foreseen, &mut memory.findings);
