@@ -72,10 +72,9 @@ fn run(
     let traffic_is_back = note_latency(rules, &sight, in_force_ms, &mut memory, now);
     let finding = sight.finding.as_ref().map(|estimate| &estimate.observed);
     let evidence = Evidence::new(rules, &tallies, finding, &memory.history, now);
-    let foreseen = match &sight.finding {
-        Ok(estimate) => estimate.foreseen,
-        Err(_) => foresee(&evidence, &memory.findings),
-    };
+    let foreseen = sight
+        .foreseen
+        .unwrap_or_else(|| foresee(&evidence, &memory.findings));
     let evidence = evidence.given(foreseen.counters_agree());
     let hedged_share = evidence.hedged_share();
     let diagnoses = diagnose(&evidence, foreseen, &mut memory.findings);
@@ -177,7 +176,7 @@ fn run(
         ),
         signals: saturation.views(phase.is_saturated()),
         counts_wanted: counts_wanted(rules, &tallies, counted::wanted(rules, &memory, now)),
-        low_confidence: sight.low_confidence,
+        low_confidence: joined(sight.low_confidence, counters_lost(readings, counted, start)),
         latency: sight.view,
         diagnoses,
         windows_wanted: sight.wanted,
@@ -261,6 +260,19 @@ fn no_benefit(reason: Reason, diagnoses: &[Diagnosis]) -> Option<Message> {
         .find(|diagnosis| diagnosis.reason == DiagnosisReason::NoBenefit);
     said.filter(|_| reason == Reason::NoBenefit)
         .map(|diagnosis| diagnosis.message.clone().into())
+}
+
+/// Why what clients count is no help: said once it has been unknown for longer than a delay is held, or where there is only
+/// one look.
+fn counters_lost(readings: &Readings, counted: Option<Counted>, start: Start) -> Option<String> {
+    let why = readings.counts.as_ref()?.windows.as_ref().err()?;
+    let is_lost = counted == Some(Counted::Unknown) || (counted.is_some() && start == Start::Settled);
+    is_lost.then(|| format!("what clients count of their hedges is unknown, {why}"))
+}
+
+fn joined(doubts: Option<String>, more: Option<String>) -> Option<String> {
+    let doubts: Vec<_> = doubts.into_iter().chain(more).collect();
+    (!doubts.is_empty()).then(|| doubts.join("; "))
 }
 
 /// How clients hedge now, and what keeps the delay from the percentile; `None` when off.

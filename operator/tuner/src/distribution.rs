@@ -2,7 +2,7 @@
 
 use crate::interpolation::Layout;
 use crate::quantile::{Quantile, quantile};
-use crate::{Unknown, UnknownReason};
+use crate::{Unknown, UnknownReason, messages};
 
 /// Relative difference under which two cumulative counts are the same: what Prometheus' `histogram_quantile` uses.
 const SAME_COUNT: f64 = 1e-12;
@@ -165,7 +165,10 @@ impl Histogram {
             return Err(Unknown::new(
                 UnknownReason::BucketsUnsuitable,
                 format!(
-                    "the mean is {mean} s, which buckets between {least} s and {most} s on average cannot give"
+                    "the mean is {} s, which buckets between {} s and {} s on average cannot give",
+                    messages::number(mean),
+                    messages::number(least),
+                    messages::number(most)
                 ),
             ));
         }
@@ -225,7 +228,9 @@ fn checked_total(buckets: &[(f64, f64)]) -> Result<f64, Unknown> {
     }
     if largest - total > LARGEST_REPAIR * largest {
         return not_a_histogram(format!(
-            "the +Inf bucket holds {total}, another {largest}: counts per bucket, not cumulative ones"
+            "the +Inf bucket holds {}, another {}: counts per bucket, not cumulative ones",
+            messages::number(total),
+            messages::number(largest)
         ));
     }
     Ok(total)
@@ -248,7 +253,11 @@ fn repair(buckets: &mut [(f64, f64)], total: f64) -> Result<(), Unknown> {
     if largest > LARGEST_REPAIR * total {
         return Err(Unknown::new(
             UnknownReason::NonMonotonic,
-            format!("cumulative counts fall by {largest} of {total} calls"),
+            format!(
+                "cumulative counts fall by {} of {} calls",
+                messages::number(largest),
+                messages::number(total)
+            ),
         ));
     }
     Ok(())

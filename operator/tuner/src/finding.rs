@@ -107,7 +107,9 @@ impl Look<'_> {
     /// The same, of calls that were `seen`.
     pub(crate) fn understood(&self, seen: Observed) -> Observed {
         let Observed { calls, window, .. } = &seen;
-        let counted = self.counted(*window).filter(|_| self.counters_agree);
+        // A longer window says nothing of these: hedges may have been kept back in the rest of it.
+        let same_calls = |tally: &&Tally| self.counters_agree && tally.window == *window;
+        let counted = self.counted(*window).filter(same_calls);
         let hedged_at_most = counted.and_then(Tally::hedged_at_most);
         let hedged = hedging_in(self.rules, &seen.coverage);
         let attempt = calls.of_attempt(hedged.parts(), hedged_at_most);

@@ -69,21 +69,37 @@ impl Survival {
     /// least as many are answered as of either when the calls that only the longer one hedges are added at that.
     fn weighed(&self, parts: &[Hedged], counted: Option<f64>) -> Vec<(f64, f64)> {
         let (mut past, mut most, mut least_hedged) = (0.0, 0.0, 1.0_f64);
+        let mut most_in_doubt = 0.0;
         let mut weighed = Vec::with_capacity(parts.len());
         for part in parts {
             let hedged = self.most_hedged(part);
-            let weight = part.part * hedged + part.in_doubt * (hedged - least_hedged).max(0.0);
+            let (weight, in_doubt) = (
+                part.part * hedged,
+                part.in_doubt * (hedged - least_hedged).max(0.0),
+            );
             let past_delay = self.at_most(part.delay);
             past += past_delay * part.part;
             most += past_delay * weight;
+            most_in_doubt += past_delay * in_doubt;
             least_hedged = least_hedged.min(hedged);
-            weighed.push((part.delay, weight));
+            weighed.push((part.delay, weight, in_doubt));
         }
-        if let Some(counted) = counted.filter(|_| most > 0.0) {
-            let less = (counted * past / most).clamp(0.0, 1.0);
-            weighed.iter_mut().for_each(|(_, weight)| *weight *= less);
-        }
+        // Hedges that are counted answer most where they were sent early: a longer delay in doubt has only what is left.
+        let part_of = |hedges: f64, most: f64| {
+            if most > 0.0 {
+                (hedges / most).clamp(0.0, 1.0)
+            } else {
+                1.0
+            }
+        };
+        let (less, less_in_doubt) = counted.map_or((1.0, 1.0), |counted| {
+            let hedges = counted * past;
+            (part_of(hedges, most), part_of(hedges - most, most_in_doubt))
+        });
         weighed
+            .into_iter()
+            .map(|(delay, weight, in_doubt)| (delay, less * weight + less_in_doubt * in_doubt))
+            .collect()
     }
 
     /// The largest share of the calls past the delay that the budget lets be hedged.
@@ -201,6 +217,27 @@ mod tests {
             },
         ];
         assert_is_attempts(&calls.of_attempt(&parts, None));
+    }
+
+    #[test]
+    fn hedges_that_are_counted_are_not_taken_for_those_of_a_longer_delay_in_doubt() {
+        // Half of the calls past 0.4 s were hedged, as counted, all of them there. A fifth of the calls may have followed 0.5 s.
+        let calls = survival(|t| attempt(t) * (1.0 - 0.5 * (1.0 - attempt(t - 0.4))));
+        let parts = [
+            Hedged {
+                delay: 0.4,
+                budget: 0.34,
+                part: 1.0,
+                in_doubt: 0.0,
+            },
+            Hedged {
+                delay: 0.5,
+                budget: 0.432,
+                part: 0.0,
+                in_doubt: 0.2,
+            },
+        ];
+        assert_is_attempts(&calls.of_attempt(&parts, Some(0.5)));
     }
 
     #[test]

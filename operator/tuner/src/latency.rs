@@ -19,6 +19,8 @@ use crate::{
 pub(crate) struct Sight {
     /// What it says about the delay.
     pub(crate) finding: Result<Estimate, Finding>,
+    /// What the diagnoses say of how it was read, also where it then gives no delay; `None` where there were no calls.
+    pub(crate) foreseen: Option<Foreseen>,
     /// As status tells it.
     pub(crate) view: LatencyView,
     /// Why it deserves little confidence.
@@ -36,8 +38,6 @@ pub(crate) struct Estimate {
     pub(crate) observed: Observed,
     /// The delay that that asks for.
     pub(crate) target: Target,
-    /// What the diagnoses say of how it was read.
-    pub(crate) foreseen: Foreseen,
 }
 
 /// Reads the latency at `now`, with the delay that clients hedge at if they do; notes in `memory` the window in use, the
@@ -63,6 +63,7 @@ pub(crate) fn read(
                 ..LatencyView::default()
             },
             finding: Err(Finding::Nothing { since, why }),
+            foreseen: None,
             low_confidence: None,
             wanted: ladder.iter().copied().take(upto + 1).collect(),
             wants_wider: false,
@@ -146,11 +147,8 @@ pub(crate) fn read(
     let rungs = rungs_for_slow_mode(rules, &ladder, &samples, memory.slow_mode, now).max(wanted.len());
     Sight {
         wanted: ladder.iter().copied().take(rungs).collect(),
-        finding: found.map(|target| Estimate {
-            observed,
-            target,
-            foreseen,
-        }),
+        finding: found.map(|target| Estimate { observed, target }),
+        foreseen: Some(foreseen),
         view,
         low_confidence,
         wants_wider,

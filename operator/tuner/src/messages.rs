@@ -30,13 +30,18 @@ pub(crate) fn milliseconds(seconds: f64) -> String {
 }
 
 /// A number with as many digits as it deserves, as messages, status and tables write it: none after the point from 100 on,
-/// one from 10 on, two from 1 on, at most four under 1; no trailing zeros.
+/// one from 10 on, two from 1 on, at most four under 1; no trailing zeros. What nobody could count by its power of ten:
+/// `1.8e308`.
 pub fn number(value: f64) -> String {
-    if value.fract().abs() <= 0.0 && value.abs() < 1e15 {
+    let size = value.abs();
+    if size.is_finite() && size >= 1e15 {
+        return format!("{value:.1e}");
+    }
+    if size.is_finite() && value.fract().abs() <= 0.0 {
         // Most are whole, and a whole number is written many times faster than a fraction.
         return format!("{}", value as i64);
     }
-    let digits = match value.abs() {
+    let digits = match size {
         size if size >= 100.0 => 0,
         size if size >= 10.0 => 1,
         size if size >= 1.0 => 2,
@@ -73,6 +78,7 @@ mod tests {
         assert_eq!(milliseconds(0.5123), "512 ms");
         assert_eq!(milliseconds(0.0015), "1.5 ms");
         assert_eq!([number(61.0), number(0.012), number(0.0)], ["61", "0.012", "0"]);
+        assert_eq!([number(f64::MAX), number(-2e15)], ["1.8e308", "-2.0e15"]);
         assert_eq!(share(0.08), "8 %");
         assert_eq!([percentile(0.95), percentile(0.999)], ["p95", "p99.9"]);
     }

@@ -1,6 +1,8 @@
 //! The closed loop: what clients count of their hedges guides the delay.
 
-use hedgerow_tuner::{Decision, Histogram, LimitedBy, Mode, Reason, Rules, UnknownReason, WindowCounts};
+use hedgerow_tuner::{
+    Decision, Histogram, LimitedBy, Mode, Reason, Rules, UnknownReason, WindowCounts, decide_settled,
+};
 
 use crate::support::{Target, hedged, histogram, many, rules, rules_without_signals, scaled_help_desk, secs};
 
@@ -325,9 +327,16 @@ fn counters_that_are_lost_hold_the_delay_for_max_staleness_and_then_lengthen_it(
     target.no_counts(UnknownReason::Unavailable);
     assert_eq!(delay(&target.decide()), held);
     target.restart();
-    assert_eq!(delay(&target.after(299)), held);
+    let still = target.after(299);
+    assert_eq!((delay(&still), still.low_confidence), (held, None));
     // All that the bucket says is that 1 % are above 100 ms.
-    assert_eq!(delay(&target.after(1)), 100.0);
+    let lost = target.after(1);
+    assert_eq!(delay(&lost), 100.0);
+    let doubt = lost.low_confidence.unwrap();
+    assert!(doubt.contains("unknown, Unavailable"), "{doubt}");
+    // A plan, which has one look, says so at once.
+    let plan = decide_settled(&target.rules, &target.readings, target.now);
+    assert_eq!(plan.low_confidence, Some(doubt));
     // And never shorter, whatever buckets say.
     target.latency(histogram(&[
         (0.01, 990.0),

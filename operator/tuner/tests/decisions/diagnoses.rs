@@ -69,6 +69,28 @@ fn calls_that_were_not_hedged_show_nothing() {
 }
 
 #[test]
+fn replicas_slow_together_leave_more_than_a_quarter_beyond_what_chance_leaves() {
+    // Half of the calls past 0.5 s were hedged: up to 52.5 % may be left after 1 s, and 65.6 % are not said.
+    let mut target = healthy();
+    target.counted(vec![counts(600, 600_000.0, 15_000.0, 15_000.0, 11_500.0)]);
+    let mut said_at = |within: f64| {
+        let buckets = [
+            (0.15, 500.0),
+            (0.3, 800.0),
+            (0.5, 950.0),
+            (1.0, within),
+            (2.0, 985.0),
+            (6.0, 1000.0),
+            (f64::INFINITY, 1000.0),
+        ];
+        target.latency(times(600.0, &histogram(&buckets)));
+        says(&mut target, DiagnosisReason::SlowTogether)
+    };
+    // 64 and 68 %.
+    assert_eq!((said_at(968.0), said_at(966.0)), (false, true));
+}
+
+#[test]
 fn replicas_slow_together_take_a_hundred_hedged_calls() {
     let mut target = healthy();
     target.latency(times(6.0, &help_desk()));

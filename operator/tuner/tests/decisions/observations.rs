@@ -226,8 +226,36 @@ fn the_share_that_clients_count_replaces_the_most_that_the_budget_allows() {
     assert!((720.0..790.0).contains(&measured), "{measured}");
     // What was blocked is not known: as without counters.
     assert_eq!(recommended(Some((1250.0, None))), budget_only);
-    // So few say nothing.
+    // Few say little, though their share is the same.
     assert!(recommended(Some((1.0, Some(1.0)))) > measured);
+    assert!(recommended(Some((1.0, Some(9.0)))) > measured);
+}
+
+#[test]
+fn a_share_counted_over_a_longer_window_says_nothing_of_this_one() {
+    // Of the calls past 0.5 s 0.8 were hedged in the last ten minutes, as many as the budget of 10 % lets be, and in the hour
+    // a tenth. What an hour's share would leave hidden is no less than what is hidden.
+    let slower = many(&crate::support::scaled_help_desk(1.5));
+    let recommended = |counts: &[(u64, f64)]| {
+        let mut target = Target::tuned(rules_without_signals());
+        target.latency(hedged(&slower, 0.5, 0.8));
+        let windows = counts.iter().map(|&(window, share)| WindowCounts {
+            window: secs(window),
+            calls: 100_000.0,
+            hedges: 12_500.0 * share,
+            blocked: Some(12_500.0 * (1.0 - share)),
+            wins: None,
+        });
+        target.readings.counts = Some(Counts {
+            at: target.now,
+            windows: Ok(windows.collect()),
+        });
+        target.after(30).recommended_ms.unwrap()
+    };
+    let both = recommended(&[(600, 0.8), (3600, 0.1)]);
+    assert!((720.0..800.0).contains(&both), "{both}");
+    assert!(recommended(&[(3600, 0.1)]) >= both);
+    assert_eq!(recommended(&[(3600, 0.1)]), recommended(&[]));
 }
 
 #[test]

@@ -110,6 +110,20 @@ fn a_budget_no_larger_than_the_percentiles_share_leaves_the_percentile() {
 }
 
 #[test]
+fn a_slow_mode_begins_at_three_times_the_delay_under_it() {
+    // The p92 is 0.1 s, the p95 2.9 and 3.1 times that.
+    let delay = |slow: f64| {
+        let mut target = Target::new(patient());
+        let bounds = [0.05, 0.1, slow, 1.0, INF];
+        let calls = [500.0, 920.0, 950.0, 1000.0, 1000.0];
+        let buckets: Vec<_> = bounds.into_iter().zip(calls).collect();
+        target.latency(many(&histogram(&buckets)));
+        target.decide().orders.hedging.unwrap().delay_ms
+    };
+    assert_eq!((delay(0.29), delay(0.31)), (290.0, 100.0));
+}
+
+#[test]
 fn a_long_tail_is_no_slow_mode_whatever_the_budget() {
     // Lognormal, sigma 1, median 0.1 s: p60 128.8, p75 196.3, p95 518.2 ms. A budget of 50 % has d_b at the p60, a fourth
     // of the p95: 40 % of the calls would be hedged.
