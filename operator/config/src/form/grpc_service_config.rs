@@ -1,12 +1,13 @@
 //! The service config of gRPC.
 //!
-//! What surprises: a status that is not among `nonFatalStatusCodes` ends the call even when a hedge returns it and the first
-//! attempt would have succeeded. `UNAVAILABLE` has to be among them, so that a replica that is down fails no call that would
-//! have done well; and then a first attempt that fails is repeated. What keeps that from doubling the load of an outage is
-//! `retryThrottling`, which drains on failures. It is no load budget: a slow server that fails nothing is hedged without a
-//! limit. The budget of a target cannot be told to gRPC at all, so that it is off while the budget ramps up.
+//! What surprises: `retryThrottling` is no load budget. It drains on failures only, and a slow server that fails nothing is
+//! hedged without a limit; the budget of a target cannot be told to gRPC at all, so that it is off while the budget ramps up.
 //!
-//! And entries do not inherit: the one with the most specific name holds alone, so a new entry repeats what held before it.
+//! And a status among `nonFatalStatusCodes` is no end of a call: a first attempt that fails with it is repeated. In an outage
+//! that doubles the load, and what shall prevent it, `retryThrottling`, is not asked by gRPC-Node 1.14 before it hedges. So none
+//! is non-fatal, at the price that a hedge which fails ends a call that the first attempt might have answered.
+//!
+//! Entries do not inherit: the one with the most specific name holds alone, so a new entry repeats what held before it.
 //!
 //! Sources: gRFC [A2](https://github.com/grpc/proposal/blob/master/A2-service-configs-in-dns.md) and
 //! [A6](https://github.com/grpc/proposal/blob/master/A6-client-retries.md), and
@@ -24,12 +25,12 @@ use super::{Part, RenderError};
 /// A method of a gRPC service, or all methods of it.
 ///
 /// On is a `hedgingPolicy` in its entry of `methodConfig`: `maxAttempts` counts the primary (2 to 5), `hedgingDelay` is in
-/// seconds with the suffix `s`, to the millisecond, and `nonFatalStatusCodes` holds `UNAVAILABLE`. Off is the entry without it.
+/// seconds with the suffix `s`, to the millisecond, and `nonFatalStatusCodes` is empty, so that a failure ends the call as it
+/// does without hedging. Off is the entry without it.
 ///
-/// With a base, nothing but the `hedgingPolicy` changes; without one, the entry has the deadline as its `timeout`, and the
-/// document the `retryThrottling` of gRFC A6's example. A base without `retryThrottling` is refused: nothing else bounds what
-/// is repeated in an outage. So is one whose entry already hedges, for off would hedge, and one that retries: gRPC takes one
-/// of the two policies, and the user's own would be lost.
+/// With a base, nothing but the `hedgingPolicy` changes; without one, the entry has the deadline as its `timeout`. A base
+/// whose entry already hedges is refused, for off would hedge, and so is one that retries: gRPC takes one of the two
+/// policies, and the user's own would be lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrpcMethod {
     /// The full name of the service, such as `search.Shard`.
@@ -44,20 +45,13 @@ type Name<'a> = (&'a str, &'a str);
 pub(super) fn render(parts: &[Part<GrpcMethod>], base: Option<&str>) -> Result<String, RenderError> {
     let pristine = match base {
         Some(base) => base::read_json(base)?,
-        None => Tree::map([
-            ("methodConfig", Tree::List(Vec::new())),
-            ("retryThrottling", throttling()),
-        ]),
+        None => Tree::map([("methodConfig", Tree::List(Vec::new()))]),
     };
     let entries = entries(&pristine)?;
     let sources = parts
         .iter()
         .map(|part| source(&entries, part.place.name()))
         .collect::<Result<Vec<_>, _>>()?;
-    Node::root(&pristine, exactly).needed(
-        "retryThrottling",
-        r#"nothing else bounds what is repeated in an outage: add {"maxTokens": 10, "tokenRatio": 0.1}"#,
-    )?;
     let hedges = told(parts, |a, b| a.name() == b.name())?;
     for (part, hedge) in parts.iter().zip(&hedges) {
         if hedge.is_some() && part.place.service.is_empty() {
@@ -220,6 +214,7 @@ fn take_name(entry: Option<&mut Tree>, (service, method): Name<'_>) {
     }
 }
 
+/// `nonFatalStatusCodes` is written though it is empty: clients of Node fail on one that is absent.
 fn policy(hedge: &Hedge) -> Tree {
     Tree::map([
         ("maxAttempts", (hedge.hedges + 1).into()),
@@ -227,13 +222,8 @@ fn policy(hedge: &Hedge) -> Tree {
             "hedgingDelay",
             proto_duration::write(hedge.delay_ms.into()).into(),
         ),
-        ("nonFatalStatusCodes", Tree::List(vec![Tree::from("UNAVAILABLE")])),
+        ("nonFatalStatusCodes", Tree::List(Vec::new())),
     ])
-}
-
-/// Hedges and retries stop when more than half of ten tokens are gone; a failure takes one, a success brings a tenth.
-fn throttling() -> Tree {
-    Tree::map([("maxTokens", 10.into()), ("tokenRatio", 0.1.into())])
 }
 
 #[cfg(test)]

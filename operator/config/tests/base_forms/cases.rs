@@ -84,7 +84,7 @@ pub(crate) fn any_base(kind: usize) -> impl Strategy<Value = Value> {
         GRPC => json!({ "methodConfig": [
             { "x": x, "name": [{}] },
             { "name": [{ "service": "s", "method": "a" }, { "service": "s", "method": "c" }], "y": y },
-        ], "retryThrottling": {}, "z": z }),
+        ], "z": z }),
         ENVOY => json!({ "x": x, "resources": [{ "virtual_hosts": [{ "y": y, "routes": [
             { "route": { "cluster": "a", "timeout": "0s", "z": z } },
             { "redirect": {} },

@@ -61,7 +61,7 @@ fn the_documents_read_as_the_golden_files() {
                 "name": [{ "service": "search.Shard", "method": "Read" }],
                 "waitForReady": true,
                 "timeout": "1s",
-                "hedgingPolicy": { "maxAttempts": 2, "hedgingDelay": delay, "nonFatalStatusCodes": ["UNAVAILABLE"] },
+                "hedgingPolicy": { "maxAttempts": 2, "hedgingDelay": delay, "nonFatalStatusCodes": [] },
             })
         );
     };
@@ -93,21 +93,19 @@ fn off_is_the_base_byte_for_byte() {
 #[test]
 fn without_a_base_an_entry_has_the_deadline_on_and_off() {
     let name = json!([{ "service": "search.Shard", "method": "Read" }]);
-    let policy =
-        json!({ "maxAttempts": 2, "hedgingDelay": "0.512s", "nonFatalStatusCodes": ["UNAVAILABLE"] });
-    let throttling = json!({ "maxTokens": 10, "tokenRatio": 0.1 });
+    let policy = json!({ "maxAttempts": 2, "hedgingDelay": "0.512s", "nonFatalStatusCodes": [] });
     assert_eq!(
         rendered(&read(on(512.0, 10.0)), None),
-        json!({ "methodConfig": [{ "name": name, "timeout": "1s", "hedgingPolicy": policy }], "retryThrottling": throttling })
+        json!({ "methodConfig": [{ "name": name, "timeout": "1s", "hedgingPolicy": policy }] })
     );
     assert_eq!(
         rendered(&read(off()), None),
-        json!({ "methodConfig": [{ "name": name, "timeout": "1s" }], "retryThrottling": throttling })
+        json!({ "methodConfig": [{ "name": name, "timeout": "1s" }] })
     );
     let endless = with_deadline(None, part("all", off(), method("search.Shard", "")));
     assert_eq!(
         rendered(&form(vec![endless]), None),
-        json!({ "methodConfig": [{ "name": [{ "service": "search.Shard" }] }], "retryThrottling": throttling })
+        json!({ "methodConfig": [{ "name": [{ "service": "search.Shard" }] }] })
     );
 }
 
@@ -196,20 +194,6 @@ fn a_base_that_hedges_or_retries_the_method_is_refused() {
     assert!(problem.contains("has a retryPolicy"), "{problem}");
 }
 
-/// `UNAVAILABLE` is no end of a call: in an outage every call would be sent twice.
-#[test]
-fn a_base_that_throttles_nothing_is_refused_also_while_off() {
-    for orders in [on(512.0, 10.0), off()] {
-        let (at, problem) = refused_base(&read(orders), r#"{ "methodConfig": [] }"#);
-        assert_eq!(at, "base");
-        assert!(problem.contains("has no retryThrottling"), "{problem}");
-        assert!(
-            problem.contains(r#"add {"maxTokens": 10, "tokenRatio": 0.1}"#),
-            "{problem}"
-        );
-    }
-}
-
 #[test]
 fn what_is_no_service_config_is_refused_at_its_place() {
     for (base, place) in [
@@ -280,8 +264,7 @@ fn an_entry_of_many_names_gives_up_one() {
     let names: Vec<_> = (0..8000)
         .map(|n| json!({ "service": "s", "method": n.to_string() }))
         .collect();
-    let throttling = json!({ "maxTokens": 10, "tokenRatio": 0.1 });
-    let base = json!({ "methodConfig": [{ "name": names }], "retryThrottling": throttling }).to_string();
+    let base = json!({ "methodConfig": [{ "name": names }] }).to_string();
     let one = form(vec![part("one", on(20.0, 10.0), method("s", "7999"))]);
     let document = crate::json(&one.render(Some(&base)).unwrap());
     assert_eq!(entries(&document)[0]["name"].as_array().unwrap().len(), 7999);
