@@ -2,7 +2,9 @@
 
 use anyhow::ensure;
 use hedgerow_tests::{Cluster, Mark, eventually};
+use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::events::v1::Event;
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::policy::policy;
@@ -49,6 +51,40 @@ async fn an_undecodable_policy_does_not_stop_the_others() {
             .iter()
             .filter(|event| event.reason.as_deref() == Some("StatusRefused"));
         ensure!(refused.count() == 1, "there are {:#?}", events.items);
+        Ok(())
+    })
+    .await
+    .unwrap();
+    a_document_of_the_policy_before_goes_off(&scene).await;
+}
+
+/// A policy of that name was deleted, and what nobody can read was put in its place: it will never take over.
+async fn a_document_of_the_policy_before_goes_off(scene: &Scene) {
+    let namespace = &scene.namespace;
+    let written = namespace.api::<ConfigMap>().get("kb-hedging").await.unwrap();
+    let instance = &written.metadata.annotations.unwrap()["hedgerow.dev/instance"];
+    let left = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {
+            "name": "left", "labels": { "hedgerow.dev/role": "output" },
+            "annotations": {
+                "hedgerow.dev/instance": instance, "hedgerow.dev/policy-uid": "the-policy-before",
+                "hedgerow.dev/policy": format!("{}/a-poison", namespace.name()),
+            },
+        },
+        "data": { "rds.yaml": "hedged", "rds.yaml.base": "as it was" },
+    });
+    let left: ConfigMap = serde_json::from_value(left).unwrap();
+    let apply = PatchParams::apply("hedgerow");
+    let config_maps = namespace.api::<ConfigMap>();
+    config_maps
+        .patch("left", &apply, &Patch::Apply(&left))
+        .await
+        .unwrap();
+    eventually("it is off", SOON, async || {
+        let live = config_maps.get("left").await?;
+        let data = live.data.unwrap_or_default();
+        ensure!(data["rds.yaml"] == "as it was", "it is {data:?}");
         Ok(())
     })
     .await

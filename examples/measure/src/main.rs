@@ -10,7 +10,7 @@ mod scenario;
 mod stage;
 mod way;
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
@@ -52,9 +52,9 @@ struct Arguments {
     /// Print one table in Markdown instead
     #[arg(long)]
     markdown: bool,
-    /// Put that table between the marks in this document
-    #[arg(long, value_name = "FILE")]
-    write: Option<PathBuf>,
+    /// Put the tables into README.md and docs/measured.md of the working directory
+    #[arg(long, conflicts_with = "scenario")]
+    write: bool,
 }
 
 const PROMISES: &str = "Exits with 1 when Hedgerow does not do what it promises:
@@ -69,7 +69,7 @@ const PROMISES: &str = "Exits with 1 when Hedgerow does not do what it promises:
 Examples:
   make measure                            build what it needs, and play everything
   make measure ARGS='--scenario brown-out'
-  make measure ARGS='--write README.md'   everything, and its table into the README
+  make measure ARGS=--write               everything, and its tables into README.md and docs/measured.md
   make -s measure ARGS=--json | jq '.cases[].checks'";
 
 #[tokio::main]
@@ -137,11 +137,8 @@ async fn run(arguments: &Arguments) -> Result<bool> {
         }
         println!("\n{}", hedgerow_stage::table(&lines.concat()));
     }
-    if let Some(file) = &arguments.write {
-        let document =
-            std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-        let document = report::put(&document, &report::markdown(&cases))?;
-        std::fs::write(file, document).with_context(|| format!("cannot write {}", file.display()))?;
+    if arguments.write {
+        report::write(Path::new("."), &cases)?;
     }
     Ok(lines.iter().flatten().all(Expectation::holds))
 }

@@ -1,12 +1,15 @@
-//! Tables for people, on a terminal and in a document.
+//! Tables for people, on a terminal and in documents.
 
 use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use comfy_table::{CellAlignment, Table};
 
 use crate::figures::Figures;
 use crate::play::{Played, Row, Stretch};
+use crate::way::Way;
 
 const COLUMNS: [&str; 11] = [
     "way",
@@ -21,6 +24,10 @@ const COLUMNS: [&str; 11] = [
     "server ms/call",
     "deepest queue",
 ];
+
+/// The document with what matters most, and the one with everything.
+const DOCUMENTS: [(&str, fn(&[Played]) -> String); 2] =
+    [("README.md", summary), ("docs/measured.md", markdown)];
 
 /// What stands around a generated table in a document.
 const BEGIN: &str = "<!-- measured by `make measure` -->\n";
@@ -48,17 +55,56 @@ pub(crate) fn terminal(played: &Played) -> String {
     text
 }
 
-/// The cases as a table in Markdown.
+/// Puts the tables into the documents of a clone.
+///
+/// # Errors
+/// When a document cannot be read or written, or has no marks.
+pub(crate) fn write(clone: &Path, cases: &[Played]) -> Result<()> {
+    for (document, table) in DOCUMENTS {
+        let file = clone.join(document);
+        let before = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        let after = put(&before, &table(cases)).with_context(|| file.display().to_string())?;
+        fs::write(&file, after).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    Ok(())
+}
+
+/// What matters most, as a table in Markdown: a line for each case, and of each way three figures.
+fn summary(cases: &[Played]) -> String {
+    let ways = Way::ALL.map(Way::label).join(" | ");
+    let mut text = format!("| | {ways} |\n|{}\n", " --- |".repeat(Way::ALL.len() + 1));
+    for (played, stretch) in stretches(cases) {
+        let of = |way| stretch.ways.iter().find(|row| row.way == way);
+        let ways = Way::ALL.map(|way| of(way).map_or_else(|| "-".to_owned(), brief));
+        let _ = writeln!(text, "| {} | {} |", title(played, stretch), ways.join(" | "));
+    }
+    text
+}
+
+/// Incomplete queries in %, p99 in ms and attempts per shard call.
+fn brief(row: &Row) -> String {
+    let Figures {
+        complete_percent,
+        p99_ms,
+        attempts_per_call,
+        ..
+    } = row.figures;
+    [
+        number(complete_percent.map(|complete| 100.0 - complete), 1),
+        number(p99_ms, 0),
+        number(attempts_per_call, 3),
+    ]
+    .join(" · ")
+}
+
+/// Everything, as a table in Markdown.
 pub(crate) fn markdown(cases: &[Played]) -> String {
     let mut text = format!(
         "| | {} |\n|{}\n",
         COLUMNS.join(" | "),
         " --- |".repeat(COLUMNS.len() + 1)
     );
-    for (played, stretch) in cases
-        .iter()
-        .flat_map(|played| played.stretches.iter().map(move |stretch| (played, stretch)))
-    {
+    for (played, stretch) in stretches(cases) {
         for (place, row) in stretch.ways.iter().enumerate() {
             let name = if place == 0 {
                 title(played, stretch)
@@ -71,11 +117,17 @@ pub(crate) fn markdown(cases: &[Played]) -> String {
     text
 }
 
+fn stretches(cases: &[Played]) -> impl Iterator<Item = (&Played, &Stretch)> {
+    cases
+        .iter()
+        .flat_map(|played| played.stretches.iter().map(move |stretch| (played, stretch)))
+}
+
 /// Puts a table between the marks of a document.
 ///
 /// # Errors
 /// When the marks are not there.
-pub(crate) fn put(document: &str, table: &str) -> Result<String> {
+fn put(document: &str, table: &str) -> Result<String> {
     let missing = || format!("the document has no lines {BEGIN:?} and {END:?}");
     let (before, rest) = document.split_once(BEGIN).with_context(missing)?;
     let (_, after) = rest.split_once(END).with_context(missing)?;
@@ -138,14 +190,8 @@ mod tests {
         assert!(put("no marks", "| new |").is_err());
     }
 
-    #[test]
-    fn a_row_shows_figures_and_a_dash_where_there_is_none() {
-        let figures = Figures {
-            p50_ms: Some(431.6),
-            attempts_per_call: Some(1.0),
-            ..Figures::new(&[], &[])
-        };
-        let played = Played {
+    fn case(figures: Figures) -> Played {
+        Played {
             scenario: Scenario::SlowReplica,
             stretches: vec![Stretch {
                 title: "during",
@@ -157,12 +203,68 @@ mod tests {
             said: ["Tuned".to_owned()].into(),
             hedging: true,
             most_attempts_per_call: None,
-        };
+        }
+    }
+
+    #[test]
+    fn a_row_shows_figures_and_a_dash_where_there_is_none() {
+        let played = case(Figures {
+            p50_ms: Some(431.6),
+            attempts_per_call: Some(1.0),
+            ..Figures::new(&[], &[])
+        });
         let text = markdown(std::slice::from_ref(&played));
         assert!(
             text.ends_with("| slow-replica | unhedged | 432 | - | - | - | - | 1.000 | - | - | - | - |\n"),
             "{text}"
         );
         assert!(terminal(&played).contains("The operator said: Tuned"));
+    }
+
+    #[test]
+    fn the_summary_shows_what_is_incomplete_the_latency_and_the_attempts_of_each_way() {
+        let played = case(Figures {
+            complete_percent: Some(74.3),
+            p99_ms: Some(1016.8),
+            attempts_per_call: Some(1.0),
+            ..Figures::new(&[], &[])
+        });
+        let text = summary(&[played]);
+        assert!(
+            text.ends_with("| slow-replica | 25.7 · 1017 · 1.000 | - | - | - |\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn the_summary_of_the_readme_tells_of_the_same_run_as_the_whole_table() {
+        let whole = rows(include_str!("../../../docs/measured.md"));
+        let summary = rows(include_str!("../../../README.md"));
+        let number = |text: &str| text.parse::<f64>().unwrap();
+        let mut lines = whole.chunks(Way::ALL.len());
+        for summary in &summary {
+            let ways = lines.next().unwrap();
+            assert_eq!(summary[0], ways[0][0]);
+            for (brief, way) in summary[1..].iter().zip(ways) {
+                let [incomplete, p99, attempts] = brief.split(" · ").collect::<Vec<_>>()[..] else {
+                    panic!("{brief}");
+                };
+                assert_eq!((p99, attempts), (way[3], way[7]), "{way:?}");
+                // Both were rounded.
+                assert!(
+                    (number(incomplete) + number(way[5]) - 100.0).abs() < 0.11,
+                    "{way:?}"
+                );
+            }
+        }
+        assert!(!summary.is_empty() && lines.next().is_none());
+    }
+
+    /// The cells of the table between the marks, without its head.
+    fn rows(document: &'static str) -> Vec<Vec<&'static str>> {
+        let (_, rest) = document.split_once(BEGIN).unwrap();
+        let (table, _) = rest.split_once(END).unwrap();
+        let cells = |line: &'static str| line.trim_matches('|').split('|').map(str::trim).collect();
+        table.trim().lines().skip(2).map(cells).collect()
     }
 }

@@ -169,18 +169,19 @@ impl Reconciler {
     }
 
     /// Releases what a policy of this name has left that is gone, though another of its name be there: except for what that
-    /// one takes over.
+    /// one takes over, if it can be followed.
     async fn release_orphans(&self, key: &PolicyKey, now: Timestamp) -> Outcome {
         let publisher = &self.cluster.publisher;
         let release = async |orphan: &OutputRecord| match &orphan.owner {
             Some(owner) => publisher.release(&orphan.name, owner, now).await.map(drop),
             None => Ok(()),
         };
+        let follows = self.index.followed(key).is_some();
         let mut orphans = self.cluster.outputs.orphans();
         orphans.retain(|orphan| {
             let heir = self.cluster.policies.winner(&orphan.name);
             let is_its_own = orphan.owner.as_ref().is_some_and(|owner| owner.policy == *key);
-            is_its_own && heir.is_none_or(|heir| heir.policy != *key)
+            is_its_own && !(follows && heir.is_some_and(|heir| heir.policy == *key))
         });
         let released = join_all(orphans.iter().map(|orphan| release(orphan))).await;
         self.all_off(&orphans, released)
@@ -208,6 +209,7 @@ impl Reconciler {
             }
         }
         let written = self.all_off(&records, off);
+        let written = worse(written, self.release_orphans(&entry.key, now).await);
         worse(written, self.tell(entry, Some(refusal), now).await)
     }
 

@@ -138,6 +138,26 @@ impl Publisher {
         desired: &DesiredConfigMap,
         now: Timestamp,
     ) -> Result<Published, PublishError> {
+        let published = self.publish_whole(desired, now).await;
+        if let Err(PublishError::TooLarge { name, .. }) = &published {
+            // Nor does what stands there hedge on: later there might be no room to say off.
+            let current = self.known(name, self.seen(name).as_ref()).await?;
+            if let Some(current) =
+                current.filter(|current| current.is_for(&desired.owner, &self.inner.instance))
+            {
+                // What is remembered stays, so that its clients come back by the ramp.
+                let off = current.as_desired_off(name, &desired.owner, Reason::Invalid, now);
+                self.publish_whole(&off, now).await?;
+            }
+        }
+        published
+    }
+
+    async fn publish_whole(
+        &self,
+        desired: &DesiredConfigMap,
+        now: Timestamp,
+    ) -> Result<Published, PublishError> {
         let name = &desired.name;
         self.check_claim(desired)?;
         let before = self.seen(name);
@@ -175,6 +195,7 @@ impl Publisher {
                 self.remember(name, current);
                 return Ok(result);
             }
+            plan.check_room(name)?;
             match self
                 .apply(plan.config_map(desired, &current, &self.inner.instance)?)
                 .await
@@ -215,14 +236,11 @@ impl Publisher {
             return Ok(Published::nothing());
         };
         let desired = DesiredConfigMap {
-            documents: off::all(&current.own_documents(), reason, now),
             // The newest memory of a target counts: this one, once the policy is mended.
             memory: off::remembered(&current.record.memory, now),
-            // What differs in its times alone is due to be renewed.
-            renew: true,
-            ..current.as_desired(name, owner)
+            ..current.as_desired_off(name, owner, reason, now)
         };
-        self.publish(&desired, now).await
+        self.publish_whole(&desired, now).await
     }
 
     /// Ends an output that its policy no longer names: written off first, then its keys are deleted as the off documents

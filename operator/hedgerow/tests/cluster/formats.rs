@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use hedgerow::cluster::{
     BaseRef, Change, DesiredConfigMap, DesiredForm, EndOfLife, Instead, NamespacedName, Owner, Published,
     Retirement,
@@ -367,4 +367,57 @@ async fn a_key_that_leaves_stays_off_and_a_native_document_beside_it_still_ends(
     );
     assert!(live.data.unwrap().contains_key("new.json"));
     assert_eq!(publish(&view, &native).await.change, Change::Unchanged);
+}
+
+/// Off is the base twice, and must fit where hedging does.
+#[tokio::test]
+async fn a_base_that_fits_with_hedging_and_not_without_turns_hedging_off() {
+    let (namespace, owner, view) = hedged_stage("no-room").await;
+    // Blanks, which are not among what is written with the hedging.
+    let large = format!("{FIRST}{}", " ".repeat(600_000));
+    give(&namespace, &large, agreed()).await;
+
+    let refused = eventually("the base is refused", PATIENCE, async || {
+        let published = view.publisher.publish(&wanted(&owner, true), NOW).await;
+        published
+            .err()
+            .context("it is hedged, and could not be switched off")
+    })
+    .await
+    .unwrap();
+
+    assert_eq!(refused.reason(), "Rejected");
+    assert!(refused.to_string().contains("1200"), "{refused}");
+    assert_eq!(
+        texts(&view, &namespace).await,
+        (FIRST.to_owned(), FIRST.to_owned())
+    );
+    give(&namespace, SECOND, agreed()).await;
+    let smaller = published_once(&view, &wanted(&owner, true), "a smaller one is taken on", |_| {
+        true
+    })
+    .await;
+    assert!(smaller.joining.contains(KEY), "by the ramp: {smaller:?}");
+}
+
+/// Though as far as the tuner knows its target hedges on.
+#[tokio::test]
+async fn a_document_that_goes_off_for_what_cannot_be_said_tells_that_clients_hedge_less() {
+    let (namespace, owner, view) = hedged_stage("off-safer").await;
+    let mut unsayable = wanted(&owner, true);
+    let Some(DesiredForm {
+        form: Form::GrpcServiceConfig(parts),
+        ..
+    }) = unsayable.forms.get_mut(KEY)
+    else {
+        panic!("another form")
+    };
+    parts[0].limits.max_attempts = 6;
+    view.caught_up(&namespace, CONFIG_MAP).await;
+
+    let published = publish(&view, &unsayable).await;
+
+    assert_eq!(published.faults[KEY].instead, Instead::Off);
+    assert!(published.safer, "{published:?}");
+    assert!(!publish(&view, &unsayable).await.safer, "once");
 }

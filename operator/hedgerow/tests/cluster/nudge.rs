@@ -75,6 +75,14 @@ fn nudge(namespace: &Namespace, version: &str) -> Nudge {
     }
 }
 
+/// One for the pod `other`: when it is done, whatever was asked for before is done.
+fn nudge_of_the_other(namespace: &Namespace) -> Nudge {
+    Nudge {
+        pods: [("app".to_owned(), "other".to_owned())].into(),
+        ..nudge(namespace, "8")
+    }
+}
+
 /// An operator with these rights, which nudges as long as it is kept, and what becomes of each pod.
 struct Nudging {
     cluster: Arc<Cluster>,
@@ -170,10 +178,13 @@ async fn the_pods_that_are_named_are_annotated_and_no_others() {
 
     let mut nudging = Nudging::start(&namespace, &credentials, Some(NudgeLimits::default())).await;
     nudging.cluster.nudger.ask(nudge(&namespace, "7"));
+    nudging.cluster.nudger.ask(nudge_of_the_other(&namespace));
 
-    assert_eq!([nudging.outcome().await, nudging.outcome().await], ["ok", "ok"]);
-    let told = format!("{CONFIG_MAP}@7");
-    let expected = ["front-1", "front-2"].map(|name| (name.to_owned(), told.clone()));
+    for _ in 0..3 {
+        assert_eq!(nudging.outcome().await, "ok");
+    }
+    let expected = [("front-1", "7"), ("front-2", "7"), ("other", "8")]
+        .map(|(name, version)| (name.to_owned(), format!("{CONFIG_MAP}@{version}")));
     assert_eq!(nudged(&namespace).await, expected.into());
     assert_eq!(
         nudging.cluster.nudger.refusal(&nudge(&namespace, "7").policy),
@@ -186,19 +197,22 @@ async fn pods_beyond_the_limit_are_counted_and_left() {
     let namespace = namespace("nudge-limit").await;
     let credentials = account(&namespace).await;
     pods(&namespace, &["front-1", "front-2", "front-3"], "front").await;
+    pods(&namespace, &["other"], "other").await;
     let limits = NudgeLimits {
         pods: 2,
         ..NudgeLimits::default()
     };
     let mut nudging = Nudging::start(&namespace, &credentials, Some(limits)).await;
     nudging.cluster.nudger.ask(nudge(&namespace, "7"));
+    nudging.cluster.nudger.ask(nudge_of_the_other(&namespace));
     let mut outcomes = Vec::new();
-    for _ in 0..3 {
+    for _ in 0..4 {
         outcomes.push(nudging.outcome().await);
     }
     outcomes.sort_unstable();
-    assert_eq!(outcomes, ["ok", "ok", "skipped"]);
-    assert_eq!(nudged(&namespace).await.len(), 2);
+    assert_eq!(outcomes, ["ok", "ok", "ok", "skipped"]);
+    let nudged = nudged(&namespace).await;
+    assert!(nudged.len() == 3 && nudged.contains_key("other"), "{nudged:?}");
 }
 
 #[tokio::test]

@@ -75,15 +75,16 @@ async fn a_stranger_that_creates_at_the_same_moment_is_left_byte_for_byte() {
     println!("the stranger came first {theirs} times of 10");
 }
 
-/// The write that follows rests on what is remembered: the deletion and the new ConfigMap are not seen yet.
+/// The write that follows rests on what is remembered: nobody tells it of the deletion and the new ConfigMap.
 #[tokio::test]
 async fn a_config_map_that_a_stranger_puts_in_the_place_of_ours_is_left_byte_for_byte() {
     let namespace = namespace("replaced").await;
     let owner = create_policy(&namespace, "kb").await;
     for round in 0..5 {
-        let view = View::of(&namespace).await;
+        let mut view = View::of(&namespace).await;
         view.publish(&owner, 512.0).await.unwrap();
         view.caught_up(&namespace, CONFIG_MAP).await;
+        view.tasks.shutdown().await;
 
         let stranger = namespace.api::<ConfigMap>();
         stranger.delete(CONFIG_MAP, &Default::default()).await.unwrap();

@@ -82,6 +82,19 @@ pub enum PublishError {
         /// What the API server says.
         message: String,
     },
+    /// There is no room for its documents, or for the same with hedging off. What stands there is off.
+    #[error(
+        "ConfigMap {name} would have {bytes} bytes with its documents off or on, each beside its off form, and can hold {most}: \
+         shorten the bases, or publish to several ConfigMaps; hedging is off there"
+    )]
+    TooLarge {
+        /// The ConfigMap.
+        name: NamespacedName,
+        /// What it would have, in bytes.
+        bytes: usize,
+        /// What it can hold, in bytes.
+        most: usize,
+    },
     /// Somebody else writes to it all the time.
     #[error(
         "ConfigMap {name} keeps changing under the operator's hands: find who else writes to it (kubectl get -o yaml --show-managed-fields)"
@@ -115,7 +128,7 @@ impl PublishError {
             Self::QuotaExceeded { .. } => "QuotaExceeded",
             Self::Denied { .. } => "Denied",
             Self::NamespaceTerminating { .. } => "NamespaceTerminating",
-            Self::Rejected { .. } => "Rejected",
+            Self::Rejected { .. } | Self::TooLarge { .. } => "Rejected",
             Self::Contended { .. } => "Contended",
             Self::NotLeading => "NotLeading",
             Self::Unavailable { .. } => "Unavailable",
@@ -131,7 +144,8 @@ impl PublishError {
             | Self::Forbidden { .. }
             | Self::QuotaExceeded { .. }
             | Self::Denied { .. }
-            | Self::Rejected { .. } => true,
+            | Self::Rejected { .. }
+            | Self::TooLarge { .. } => true,
             Self::PolicyGone
             | Self::NamespaceTerminating { .. }
             | Self::Contended { .. }

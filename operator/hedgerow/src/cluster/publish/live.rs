@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hedgerow_api::names::{FIELD_MANAGER, RELEASED_ANNOTATION};
-use hedgerow_tuner::Timestamp;
+use hedgerow_tuner::{Reason, Timestamp};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta, OwnerReference};
 
@@ -11,6 +11,7 @@ use super::super::name::NamespacedName;
 use super::super::record::{OutputRecord, Owner, controller};
 use super::desired::{DesiredConfigMap, EndOfLife};
 use super::error::PublishError;
+use super::off;
 
 /// A ConfigMap as it was read or written.
 #[derive(Clone, Debug, PartialEq)]
@@ -106,6 +107,22 @@ impl Live {
             forms: BTreeMap::new(),
             memory: self.record.memory.clone(),
             renew: false,
+        }
+    }
+
+    /// This ConfigMap with every document off, to wish for.
+    pub(super) fn as_desired_off(
+        &self,
+        name: &NamespacedName,
+        owner: &Owner,
+        reason: Reason,
+        now: Timestamp,
+    ) -> DesiredConfigMap {
+        DesiredConfigMap {
+            documents: off::all(&self.own_documents(), reason, now),
+            // What differs in its times alone is due to be renewed.
+            renew: true,
+            ..self.as_desired(name, owner)
         }
     }
 

@@ -9,12 +9,16 @@ use hedgerow_tuner::{Memory, Timestamp};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use super::super::name::NamespacedName;
 use super::super::record::format_memory;
 use super::desired::{DesiredConfigMap, EndOfLife};
 use super::error::PublishError;
 use super::live::Live;
 use super::render::{Fault, Rendered, off_form_key};
 use super::{Change, Published, off};
+
+/// What the documents of a ConfigMap may have in all, in bytes.
+const LARGEST: usize = 1 << 20;
 
 /// What to write.
 pub(super) struct Plan {
@@ -93,6 +97,23 @@ impl Plan {
             && labelled
             && self.owner_recorded(live, desired)
             && memory_stored(live, desired)
+    }
+
+    /// Whether it fits into a ConfigMap, and would when every document is off: else what hedges could not be switched off.
+    pub(super) fn check_room(&self, name: &NamespacedName) -> Result<(), PublishError> {
+        let larger = |(key, text): (&String, &String)| {
+            let off = self.documents.get(&off_form_key(key));
+            off.map_or(text.len(), |off| off.len().max(text.len()))
+        };
+        let bytes = self.documents.iter().map(larger).sum();
+        if bytes <= LARGEST {
+            return Ok(());
+        }
+        Err(PublishError::TooLarge {
+            name: name.clone(),
+            bytes,
+            most: LARGEST,
+        })
     }
 
     /// The ConfigMap to apply over `live`, and over nothing else.
