@@ -1,6 +1,8 @@
 //! Why a target is decided as it is: from each query, which can be pasted into Prometheus, to the number, the bound and the
 //! rule that decided. All text of it is here; `plan`, status and `/explain` show the same.
 
+mod counted;
+
 use hedgerow_signals::{Shown, TargetQuery};
 use hedgerow_tuner::{Decision, LimitedBy, Rules, SignalView, SwitchState};
 use serde::Serialize;
@@ -29,6 +31,12 @@ pub(crate) fn chain(query: &TargetQuery, rules: &Rules, decision: &Decision) -> 
     };
     for (about, promql) in queries(&shown) {
         step(about, promql.clone());
+    }
+    if let Some(counts) = &decision.counts {
+        for line in counted::read(counts, &shown.counts) {
+            step("counted", line);
+        }
+        step("", counted::guidance(counts, rules, decision));
     }
     step("latency", latency(decision));
     step("bounds", bounds(rules));

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use hedgerow_api::preset::{KnownValue, LATENCY, LatencyPreset, SIGNALS, SignalPreset};
-use hedgerow_api::{ConditionReason, Measures};
+use hedgerow_api::{ConditionReason, ConditionType, Measures};
 use hedgerow_tuner::{DiagnosisReason, LimitedBy, Reason, UnknownReason};
 
 fn page(name: &str) -> PathBuf {
@@ -52,6 +52,11 @@ fn every_reason_has_its_row_and_no_row_is_of_another_time() {
     assert_eq!(limited, names(LimitedBy::ALL, |limit| limit.as_str()));
     let others = rows_under("Other reasons of conditions");
     assert_eq!(others, names(ConditionReason::ALL, |reason| reason.as_str()));
+    let conditions = rows_under("Conditions");
+    assert_eq!(
+        conditions,
+        names(ConditionType::ALL, |condition| condition.as_str())
+    );
 }
 
 #[test]

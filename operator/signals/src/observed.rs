@@ -71,7 +71,7 @@ impl Observed {
         Ok(Self {
             answered,
             cancelled,
-            caveat: (!caveats.is_empty()).then(|| caveats.join("; ")),
+            caveat: joined(caveats),
         })
     }
 }
@@ -104,14 +104,28 @@ fn distribution(group: &Group, unit: Unit, wanted: impl Fn(&str) -> bool) -> Res
             .collect();
         (!points.is_empty()).then(|| points.iter().map(|point| point.value).sum::<f64>())
     };
+    let (sum, count) = (total(Part::Sum), total(Part::Count));
+    let unchecked = [("_sum", sum), ("_count", count)]
+        .into_iter()
+        .filter_map(|(part, total)| unchecked(part, total?));
+    let caveats: Vec<String> = caveat.into_iter().chain(unchecked).collect();
     let distribution = Histogram::from_cumulative(
         cumulative
             .into_iter()
             .map(|(bound, calls)| (bound / per_second, calls)),
-        total(Part::Sum).map(|sum| sum / per_second),
-        total(Part::Count),
+        sum.map(|sum| sum / per_second),
+        count,
     );
-    Ok((distribution, caveat))
+    Ok((distribution, joined(caveats)))
+}
+
+/// What is missing where a total is no number, which checks nothing.
+fn unchecked(part: &str, total: f64) -> Option<String> {
+    (!total.is_finite()).then(|| format!("its {part} is {total}, so the buckets are not checked against it"))
+}
+
+fn joined(caveats: Vec<String>) -> Option<String> {
+    (!caveats.is_empty()).then(|| caveats.join("; "))
 }
 
 /// How many of the unit are a second. Dividing by it keeps 5 ms exactly 0.005 s, as multiplying by 0.001 would not.
@@ -214,6 +228,39 @@ mod tests {
         let observed = Observed::of(&idle, Some(&outcomes()), Unit::Seconds).unwrap();
         assert_eq!(observed.answered.unwrap_err().reason, UnknownReason::NoTraffic);
         assert_eq!(observed.cancelled, None);
+    }
+
+    #[test]
+    fn a_total_that_is_no_number_checks_nothing_and_is_said() {
+        // 70 calls up to 0.1 s and 20 up to 1 s take at most 7 + 20 = 27 s: a sum of 1000 s is refused, one of NaN is told.
+        let with_sum = |sum| {
+            let group = group(&[("OK", [70.0, 20.0, 0.0], sum)]);
+            Observed::of(&group, None, Unit::Seconds).unwrap()
+        };
+        assert_eq!(with_sum(12.0).caveat, None);
+        assert_eq!(
+            with_sum(1000.0).answered.unwrap_err().reason,
+            UnknownReason::BucketsUnsuitable
+        );
+        for (sum, written) in [(f64::NAN, "NaN"), (f64::INFINITY, "inf")] {
+            let observed = with_sum(sum);
+            assert_eq!(calls(&observed.answered.unwrap()), [70.0, 90.0, 90.0]);
+            let told = format!("its _sum is {written}, so the buckets are not checked against it");
+            assert_eq!(observed.caveat, Some(told));
+        }
+        let buckets = [("0.1", 70.0), ("1", 90.0), ("+Inf", 90.0)];
+        let values = buckets
+            .iter()
+            .map(|&(bound, calls)| (Part::Buckets, Some(bound), "", calls));
+        let layout = buckets
+            .iter()
+            .map(|&(bound, _)| (Part::Layout, Some(bound), "", 2.0));
+        let group = Group::split(values.chain([(Part::Count, None, "", f64::NAN)]).chain(layout));
+        let observed = Observed::of(&group, None, Unit::Seconds).unwrap();
+        assert_eq!(
+            observed.caveat.unwrap(),
+            "its _count is NaN, so the buckets are not checked against it"
+        );
     }
 
     #[test]

@@ -73,11 +73,16 @@ impl From<BackOff> for f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::BackOff;
+    use crate::Timestamp;
     use crate::counted::Measurement;
 
     fn measured(hedges: f64) -> Measurement {
         Measurement {
+            at: Timestamp::default(),
+            window: Duration::ZERO,
             calls: 10_000.0,
             hedges,
             blocked: Some(0.0),

@@ -101,6 +101,7 @@ impl Guided<'_> {
         Placed {
             delay_ms,
             limited_by: self.limited_by(delay_ms),
+            by_counters: moved_ms.total_cmp(&here).is_eq(),
         }
     }
 
@@ -123,7 +124,12 @@ impl Measurement {
         self.hedges + self.blocked.unwrap_or(0.0)
     }
 
-    /// The share of the calls that passed the delay, at most 1. None at all count as one.
+    /// The share of the calls that passed the delay, as far as known, at most 1.
+    pub(crate) fn passed_share(&self) -> f64 {
+        (self.passed() / self.calls).min(1.0)
+    }
+
+    /// The same, where none at all count as one.
     fn share(&self) -> f64 {
         (self.passed().max(1.0) / self.calls).min(1.0)
     }

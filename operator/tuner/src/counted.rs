@@ -26,6 +26,10 @@ const CALLS_TO_END: f64 = 256.0;
 /// What clients counted over calls that the document in force governed, and that no finished measurement has seen before.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Measurement {
+    /// When its window ends.
+    pub(crate) at: Timestamp,
+    /// Its window.
+    pub(crate) window: Duration,
     /// Calls, above zero.
     pub(crate) calls: f64,
     /// Hedges sent.
@@ -58,7 +62,7 @@ pub(crate) enum Counted {
 pub(crate) fn read(rules: &Rules, tallies: &[Tally], memory: &mut Memory, now: Timestamp) -> Option<Counted> {
     if !rules.counted {
         (memory.counts_unknown, memory.stepped) = (None, None);
-        (memory.back_off, memory.measured) = Default::default();
+        (memory.back_off, memory.measured, memory.measurement) = Default::default();
         return None;
     }
     if tallies.is_empty() {
@@ -79,6 +83,8 @@ pub(crate) fn read(rules: &Rules, tallies: &[Tally], memory: &mut Memory, now: T
             memory.measured = tally.at;
         }
         return Some(Counted::Measured(Measurement {
+            at: tally.at,
+            window: tally.window,
             calls: tally.calls,
             hedges: tally.hedges,
             blocked: tally.blocked,

@@ -15,8 +15,8 @@ use crate::switch::{Inputs, Phase};
 use crate::tally::tallies;
 use crate::told::Told;
 use crate::{
-    Decision, Diagnosis, DiagnosisReason, Hedging, LimitedBy, Message, Mode, Orders, Readings, Reason, Rules,
-    Stop, Timestamp,
+    CountsView, Decision, Diagnosis, DiagnosisReason, Guidance, Hedging, LimitedBy, Measured, Message, Mode,
+    Orders, Readings, Reason, Rules, Stop, Timestamp,
 };
 
 /// Decides for one target.
@@ -120,10 +120,10 @@ fn run(
         counted,
         all_is_well,
     };
-    let hedging = hedging(rules, estimate, &memory, moment);
+    let on = on(rules, estimate, &memory, moment);
     let reason = reason(rules.mode, blocker, phase, estimate.is_some());
-    let orders = match hedging {
-        Some((hedging, _)) if rules.mode == Mode::Enforce => Orders {
+    let orders = match on.map(|on| on.hedging) {
+        Some(hedging) if rules.mode == Mode::Enforce => Orders {
             hedging: Some(hedging),
             reason: if phase.share() < 1.0 {
                 Reason::Ramping
@@ -140,6 +140,11 @@ fn run(
             reason,
         },
     };
+    note_measurement(counted, estimate, on, &orders, &mut memory);
+    let counts = counted.map(|counted| {
+        let read = readings.counts.as_ref();
+        CountsView::of(rules, read, &tallies, counted, memory.measurement, now)
+    });
     note_orders(rules, &orders, estimate, counted, &mut memory, now);
 
     let independent = !memory.findings.attempts_depend();
@@ -165,18 +170,15 @@ fn run(
             .and_then(|estimate| estimate.target.percentile.estimate())
             .map(|seconds| seconds * 1e3)
             .filter(|ms| ms.is_finite()),
-        limited_by: hedging
-            .and_then(|(_, limited_by)| limited_by)
+        limited_by: on
+            .and_then(|on| on.limited_by)
             .or(rules.budget.limited_by_source.then_some(LimitedBy::Source)),
         switch: phase.told(until, waits),
-        effect: effect(
-            rules,
-            known.as_ref(),
-            hedging.map(|(hedging, _)| hedging).as_ref(),
-        ),
+        effect: effect(rules, known.as_ref(), on.map(|on| on.hedging).as_ref()),
         signals: saturation.views(phase.is_saturated()),
         counts_wanted: counts_wanted(rules, &tallies, counted::wanted(rules, &memory, now)),
-        low_confidence: joined(sight.low_confidence, counters_lost(readings, counted, start)),
+        low_confidence: joined(sight.low_confidence, counters_lost(counts.as_ref(), start)),
+        counts,
         latency: sight.view,
         diagnoses,
         windows_wanted: sight.wanted,
@@ -264,9 +266,12 @@ fn no_benefit(reason: Reason, diagnoses: &[Diagnosis]) -> Option<Message> {
 
 /// Why what clients count is no help: said once it has been unknown for longer than a delay is held, or where there is only
 /// one look.
-fn counters_lost(readings: &Readings, counted: Option<Counted>, start: Start) -> Option<String> {
-    let why = readings.counts.as_ref()?.windows.as_ref().err()?;
-    let is_lost = counted == Some(Counted::Unknown) || (counted.is_some() && start == Start::Settled);
+fn counters_lost(counts: Option<&CountsView>, start: Start) -> Option<String> {
+    let CountsView {
+        unknown, guidance, ..
+    } = counts?;
+    let why = unknown.as_ref()?;
+    let is_lost = *guidance == Guidance::Unknown || start == Start::Settled;
     is_lost.then(|| format!("what clients count of their hedges is unknown, {why}"))
 }
 
@@ -275,13 +280,18 @@ fn joined(doubts: Option<String>, more: Option<String>) -> Option<String> {
     (!doubts.is_empty()).then(|| doubts.join("; "))
 }
 
-/// How clients hedge now, and what keeps the delay from the percentile; `None` when off.
-fn hedging(
-    rules: &Rules,
-    estimate: Option<&Estimate>,
-    memory: &Memory,
-    moment: Moment,
-) -> Option<(Hedging, Option<LimitedBy>)> {
+/// How clients hedge now.
+#[derive(Clone, Copy)]
+struct On {
+    hedging: Hedging,
+    /// What keeps the delay from the percentile.
+    limited_by: Option<LimitedBy>,
+    /// Whether what clients count placed the delay.
+    by_counters: bool,
+}
+
+/// How clients hedge now; `None` when off.
+fn on(rules: &Rules, estimate: Option<&Estimate>, memory: &Memory, moment: Moment) -> Option<On> {
     if !moment.phase.is_on() {
         return None;
     }
@@ -295,15 +305,14 @@ fn hedging(
     let min_per_second = short(rules.budget.min_per_second * share);
     let in_force = in_force(memory);
     let Some(estimate) = estimate else {
-        return in_force.map(|held| {
-            (
-                Hedging {
-                    percent,
-                    min_per_second,
-                    ..held
-                },
-                None,
-            )
+        return in_force.map(|held| On {
+            hedging: Hedging {
+                percent,
+                min_per_second,
+                ..held
+            },
+            limited_by: None,
+            by_counters: false,
         });
     };
     let placed = placed(rules, estimate, memory, moment);
@@ -322,7 +331,31 @@ fn hedging(
         percent,
         min_per_second,
     };
-    Some((hedging, placed.limited_by))
+    Some(On {
+        hedging,
+        limited_by: placed.limited_by,
+        by_counters: placed.by_counters,
+    })
+}
+
+/// Remembers what was measured of the delay in force, to be told, and where that moves it.
+fn note_measurement(
+    counted: Option<Counted>,
+    estimate: Option<&Estimate>,
+    on: Option<On>,
+    orders: &Orders,
+    memory: &mut Memory,
+) {
+    let (Some(Counted::Measured(measurement)), Some(told)) = (counted, in_force(memory)) else {
+        return;
+    };
+    let asked = estimate.map(|estimate| estimate.target.aim.share);
+    let moved_to_ms = orders
+        .hedging
+        .filter(|_| on.is_some_and(|on| on.by_counters))
+        .map(|hedging| hedging.delay_ms)
+        .filter(|delay_ms| delay_ms.total_cmp(&told.delay_ms).is_ne());
+    memory.measurement = Some(Measured::of(&measurement, told.delay_ms, asked, moved_to_ms));
 }
 
 /// Where the delay goes: by the counters where a delay is in force that they have measured, else by the buckets.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Basis, DiagnosisReason, Latency, LimitedBy, Message, Reason, Timestamp, Unknown};
+use crate::{Basis, CountsView, DiagnosisReason, Latency, LimitedBy, Message, Reason, Timestamp, Unknown};
 
 /// The decision for one target.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +25,8 @@ pub struct Decision {
     pub low_confidence: Option<String>,
     /// What the latency reading says.
     pub latency: LatencyView,
+    /// What clients counted of their hedges; `None` when the policy names no counters.
+    pub counts: Option<CountsView>,
     /// What each saturation signal says, in the order of the rules.
     pub signals: Vec<SignalView>,
     /// The off-switch.

@@ -29,7 +29,8 @@ impl Histogram {
     ///
     /// Equal bounds are added up (`le="0.1"` and `le="1e-1"`). Counts that fall are repaired as Prometheus repairs them:
     /// differences under 1e-12 of the counts are dropped, then the cumulative maximum is taken. `sum_seconds` and `count`
-    /// are the increases of `_sum` and `_count`, where the source has them; they only check the buckets.
+    /// are the increases of `_sum` and `_count`, where the source has them; they only check the buckets, and check nothing
+    /// where they are not finite.
     ///
     /// # Errors
     /// - `NotANumber`, `OutOfRange`: a count that is NaN, negative or infinite;

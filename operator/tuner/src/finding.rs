@@ -155,7 +155,7 @@ impl Look<'_> {
         if let Some(why) = censoring_unseen(rules, reading, self.counted(reading.window)) {
             return Err(nothing(why));
         }
-        if let Some(why) = implausible(rules, self.memory, p50) {
+        if let Some(why) = self.implausible(reading, p50) {
             return Err(nothing(why));
         }
         let aim = self.aim(windows, chosen, observed, slow_mode);
@@ -189,6 +189,36 @@ impl Look<'_> {
             let estimate_ms = messages::milliseconds(estimate);
             let message = format!("{} is {estimate_ms}, which is no delay", name());
             nothing(Unknown::new(UnknownReason::OutOfRange, message))
+        })
+    }
+
+    /// A first reading whose median is above the deadline has the wrong unit. Later it is a slow service.
+    ///
+    /// So has one of whose answers half are beyond a last bound at the deadline: those that time out are not among them. Where
+    /// clients hedge that is evidence first, against the delay that they hedge at.
+    fn implausible(&self, reading: &WindowReading, p50: f64) -> Option<Unknown> {
+        let deadline = self.rules.deadline?;
+        if self.memory.accepted.as_ref() == Some(&self.rules.measure) {
+            return None;
+        }
+        let is_above = p50 > deadline.as_secs_f64();
+        let answered = reading
+            .distribution
+            .as_ref()
+            .ok()
+            .map(|answered| answered.quantile(0.5));
+        let is_beyond = self.in_force_ms.is_none()
+            && matches!(answered, Some(Quantile::AtLeast(bound)) if bound >= deadline.as_secs_f64());
+        (is_above || is_beyond).then(|| {
+            let reads = match answered {
+                Some(Quantile::Estimate { .. }) => "reads",
+                Some(Quantile::AtLeast(_)) | None => "is at least",
+            };
+            let (p50, deadline) = (messages::milliseconds(p50), messages::duration(deadline));
+            Unknown::new(
+                UnknownReason::ImplausibleUnit,
+                format!("p50 {reads} {p50} with a deadline of {deadline}: is the unit right?"),
+            )
         })
     }
 
@@ -251,18 +281,6 @@ fn contradiction(share: f64, narrow: &Survival, estimate: f64, window: Duration)
         Unknown::new(
             UnknownReason::TooFewSamples,
             format!("{longer:.0} of the last {calls:.0} calls ({window}) took longer than the {estimate} of a wider window"),
-        )
-    })
-}
-
-/// A first reading whose median is above the deadline has the wrong unit. Later it is a slow service.
-fn implausible(rules: &Rules, memory: &Memory, p50: f64) -> Option<Unknown> {
-    let deadline = rules.deadline?;
-    (memory.accepted.as_ref() != Some(&rules.measure) && p50 > deadline.as_secs_f64()).then(|| {
-        let (p50, deadline) = (messages::milliseconds(p50), messages::duration(deadline));
-        Unknown::new(
-            UnknownReason::ImplausibleUnit,
-            format!("p50 reads {p50} with a deadline of {deadline}: is the unit right?"),
         )
     })
 }

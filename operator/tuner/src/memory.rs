@@ -11,7 +11,7 @@ use crate::delay::{Latch, SlowMode};
 use crate::diagnosis::Findings;
 use crate::history::History;
 use crate::switch::Phase;
-use crate::{Orders, Rules, Timestamp};
+use crate::{Measured, Orders, Rules, Timestamp};
 
 /// What must outlive a restart, for one target. Opaque but for the fields here: written with the documents, read back at
 /// start, the newest per target wins. Fields that a later version adds are ignored; those that it misses are as never set.
@@ -60,6 +60,9 @@ pub struct Memory {
     /// The last measurement that moved the delay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) stepped: Option<Stepped>,
+    /// The last measurement, as it is told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) measurement: Option<Measured>,
     /// The counters are unknown since.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) counts_unknown: Option<Timestamp>,
@@ -207,6 +210,7 @@ impl Memory {
             samples: Samples::default(),
             published: Timestamp::default(),
             measured: Timestamp::default(),
+            measurement: None,
             signals_seen: BTreeMap::new(),
             phase: self.phase.map(Phase::without_moving_times),
             findings: self.findings.states(),
@@ -239,6 +243,7 @@ impl Memory {
             blindness.idle_since.iter_mut().for_each(settle);
         }
         memory.stepped = memory.stepped.filter(Stepped::is_sane);
+        memory.measurement = memory.measurement.and_then(|measured| measured.sane(now));
         memory.phase = memory.phase.map(|phase| phase.not_after(now));
         memory.history = memory.history.sane(now);
         memory.findings = memory.findings.sane(now);

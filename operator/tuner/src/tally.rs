@@ -35,6 +35,25 @@ impl Tally {
         })
     }
 
+    /// As it is told.
+    pub(crate) const fn told(&self) -> WindowCounts {
+        let &Self {
+            window,
+            calls,
+            hedges,
+            blocked,
+            wins,
+            ..
+        } = self;
+        WindowCounts {
+            window,
+            calls,
+            hedges,
+            blocked,
+            wins,
+        }
+    }
+
     /// When the window begins.
     pub(crate) fn from(&self) -> Timestamp {
         self.at.minus(self.window)

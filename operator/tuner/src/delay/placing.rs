@@ -21,6 +21,8 @@ pub(crate) struct Placed {
     pub(crate) delay_ms: f64,
     /// What keeps it from the percentile.
     pub(crate) limited_by: Option<LimitedBy>,
+    /// Whether what clients count moved it, or left it, where it is, and not the buckets.
+    pub(crate) by_counters: bool,
 }
 
 /// Moves the delay in force, if any, to its target: up at once; not at all within the hold band; down as far as so few
@@ -41,6 +43,7 @@ pub(crate) fn place(
     let at_goal = Placed {
         delay_ms: goal_ms,
         limited_by: target.limited_by,
+        by_counters: false,
     };
     let Some(in_force_ms) = in_force_ms.map(|delay_ms| bounded_ms(rules, delay_ms / 1e3)) else {
         return at_goal;
@@ -52,6 +55,7 @@ pub(crate) fn place(
     let at_rest = |limited_by| Placed {
         delay_ms: in_force_ms,
         limited_by: Some(limited_by),
+        by_counters: false,
     };
     let lowest_ms = in_force_ms * fall(new_samples);
     if in_force_ms.total_cmp(&goal_ms).is_eq() || (rewritten && (lowest_ms..in_force_ms).contains(&goal_ms)) {
@@ -75,6 +79,7 @@ pub(crate) fn place(
         Placed {
             delay_ms: sure_ms,
             limited_by: Some(resting(&target.aim)),
+            by_counters: false,
         }
     } else {
         at_goal

@@ -130,6 +130,43 @@ fn replicas_slow_together_are_said_for_an_hour_after_they_last_were() {
 }
 
 #[test]
+fn replicas_slow_together_are_said_where_that_leaves_no_delay() {
+    // 6.2 % take longer than 1 s, which is the last bound: the delay goes under them, to the 100 ms that 8 % pass.
+    let mut target = Target::new(counted_rules());
+    (target.rules.deadline, target.rules.delay.max) = (None, secs(10));
+    target.latency(histogram(&[
+        (0.05, 3000.0),
+        (0.1, 5520.0),
+        (0.2, 5622.0),
+        (1.0, 5628.0),
+        (INF, 6000.0),
+    ]));
+    target.decide();
+    target.run(3600, 30);
+    assert_eq!(target.hedging().unwrap().delay_ms, 100.0);
+    // All of the 480 calls past it were hedged, and 378 of them, 78.8 %, are unanswered 100 ms later, where 8 % were to be.
+    // A hedge is no help then, and of the p95 the buckets say that it is at least 1 s.
+    target.counted(vec![counts(600, 6000.0, 480.0, 0.0, 90.0)]);
+    let decision = target.decide();
+    assert_eq!(
+        decision.latency.unknown.as_ref().map(|why| why.reason),
+        Some(UnknownReason::AboveTopBucket)
+    );
+    assert_eq!(decision.orders.reason, Reason::LatencyUnknown);
+    let said = diagnosis(&decision, DiagnosisReason::SlowTogether).unwrap();
+    assert!(
+        said.message
+            .starts_with("78.8 % of the calls past the delay of 100 ms are unanswered 100 ms after it"),
+        "{}",
+        said.message
+    );
+    target.readings.counts = None;
+    target.restart();
+    target.pass(30);
+    assert!(says(&mut target, DiagnosisReason::SlowTogether));
+}
+
+#[test]
 fn what_nothing_shows_or_refutes_any_more_is_said_for_a_day() {
     let mut target = healthy();
     target.latency(times(6.0, &help_desk()));

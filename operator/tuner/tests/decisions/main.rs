@@ -14,6 +14,8 @@ mod buckets;
 #[cfg(test)]
 mod counted;
 #[cfg(test)]
+mod counts_told;
+#[cfg(test)]
 mod delays;
 #[cfg(test)]
 mod diagnoses;

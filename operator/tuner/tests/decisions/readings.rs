@@ -296,6 +296,61 @@ fn a_first_median_above_the_deadline_is_an_implausible_unit() {
     assert_eq!(why(&mut target), Some(UnknownReason::ImplausibleUnit));
 }
 
+/// Milliseconds observed into buckets whose last bound is the deadline: nearly all are beyond it.
+fn beyond_the_deadline() -> hedgerow_tuner::Histogram {
+    histogram(&[(0.1, 10.0), (0.5, 20.0), (1.0, 30.0), (INF, 1000.0)])
+}
+
+#[test]
+fn a_first_median_beyond_a_last_bound_at_the_deadline_is_an_implausible_unit() {
+    let mut target = Target::new(rules());
+    target.latency(beyond_the_deadline());
+    let decision = target.decide();
+    let unknown = decision.latency.unknown.unwrap();
+    assert_eq!(
+        (unknown.reason, unknown.message.as_str()),
+        (
+            UnknownReason::ImplausibleUnit,
+            "p50 is at least 1000 ms with a deadline of 1s: is the unit right?"
+        )
+    );
+    assert_eq!(decision.orders.reason, Reason::WarmingUp);
+    // Once accepted it is a slow service, and a delay in force is not held against what it proves.
+    let mut target = Target::tuned(rules());
+    target.latency(beyond_the_deadline());
+    assert_eq!(target.after(30).orders.reason, Reason::AboveMax);
+    let mut target = Target::tuned(rules());
+    target.rules.measure = "other/Seconds".to_owned();
+    target.latency(beyond_the_deadline());
+    assert_eq!(target.after(30).orders.reason, Reason::AboveMax);
+}
+
+#[test]
+fn a_first_median_beyond_a_last_bound_under_the_deadline_tells_no_unit() {
+    let mut target = Target::new(rules());
+    target.rules.deadline = Some(secs(2));
+    target.latency(beyond_the_deadline());
+    assert_eq!(target.decide().orders.reason, Reason::AboveMax);
+}
+
+#[test]
+fn a_first_median_that_timed_out_tells_no_unit() {
+    // Of 2000 calls 1500 timed out at the deadline of 1 s, and those that were answered took up to 0.5 s.
+    let mut target = Target::new(rules());
+    let mut reading = window(
+        600,
+        Ok(histogram(&[
+            (0.1, 300.0),
+            (0.5, 500.0),
+            (1.0, 500.0),
+            (INF, 500.0),
+        ])),
+    );
+    reading.timeouts = Some(1500.0);
+    target.windows(vec![reading]);
+    assert_eq!(target.decide().orders.reason, Reason::AboveMax);
+}
+
 #[test]
 fn a_percentile_of_zero_is_no_delay() {
     let mut target = Target::new(rules());
