@@ -25,9 +25,11 @@ const COLUMNS: [&str; 11] = [
     "deepest queue",
 ];
 
+/// What writes the text between the markers of a document.
+type Section = fn(&[Played]) -> String;
+
 /// The document with what matters most, and the one with everything.
-const DOCUMENTS: [(&str, fn(&[Played]) -> String); 2] =
-    [("README.md", summary), ("docs/measured.md", markdown)];
+const DOCUMENTS: [(&str, Section); 2] = [("README.md", summary), ("docs/measured.md", markdown)];
 
 /// What stands around a generated table in a document.
 const BEGIN: &str = "<!-- measured by `make measure` -->\n";
