@@ -27,7 +27,7 @@ pub struct DesiredForm {
     pub hedged: BTreeSet<String>,
     /// The person's own document that it is written over.
     pub base: Option<BaseRef>,
-    /// Its clients were held off until the targets' ramps begin anew, and now they do: see [`Rendered::joining`].
+    /// Its clients were held off until the targets' ramps begin anew, and now they do: see [`Published::joining`](super::Published::joining).
     pub may_join: bool,
 }
 
