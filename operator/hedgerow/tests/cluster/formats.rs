@@ -397,7 +397,10 @@ async fn a_base_that_fits_with_hedging_and_not_without_turns_hedging_off() {
         true
     })
     .await;
-    assert!(smaller.joining.contains(KEY), "by the ramp: {smaller:?}");
+    assert!(smaller.faults.is_empty(), "{smaller:?}");
+    let (text, off) = texts(&view, &namespace).await;
+    assert!(text.contains("\"0.512s\""), "{text}");
+    assert_eq!(off, SECOND);
 }
 
 /// Though as far as the tuner knows its target hedges on.
