@@ -9,7 +9,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::Duration;
 
-use common::{Scraped, document_with, revision};
+use common::{REASONS, Scraped, document_with, revision};
 use hedgerow_client::{DocumentError, Hedger, Metrics, NativeDocument};
 use hedgerow_config::Timestamp;
 use serde_json::json;
@@ -198,15 +198,7 @@ async fn all_metrics_have_the_names_of_the_design_and_counters_are_there_from_th
     for counter in ["calls", "attempts", "hedges", "wins", "retries"] {
         assert_eq!(scraped.count(counter), 0, "{counter}");
     }
-    for reason in [
-        "budget",
-        "concurrency",
-        "deadline",
-        "replicas",
-        "attempts",
-        "off",
-        "expired",
-    ] {
+    for reason in REASONS {
         assert_eq!(scraped.blocked(reason), 0, "{reason}");
         assert_eq!(scraped.retries_blocked(reason), 0, "{reason}");
     }

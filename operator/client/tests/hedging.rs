@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use common::{Scraped, document_with, generous};
+use common::{REASONS, Scraped, document_with, generous};
 use hedgerow_client::{Attempt, CallError, Feed, Hedger, Kind, Metrics, Problem, Returned};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -241,18 +241,7 @@ async fn no_more_attempts_than_the_document_says_are_sent() {
     earn(&hedger, 10).await;
     hedger.call(9, |attempt| answers(attempt, 800)).await.unwrap();
     assert_eq!(scraped.count("hedges"), 2);
-    let blocked: u64 = [
-        "budget",
-        "concurrency",
-        "deadline",
-        "replicas",
-        "attempts",
-        "off",
-        "expired",
-    ]
-    .map(|why| scraped.blocked(why))
-    .iter()
-    .sum();
+    let blocked: u64 = REASONS.map(|why| scraped.blocked(why)).iter().sum();
     assert_eq!(blocked, 0);
 }
 

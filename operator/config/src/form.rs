@@ -11,11 +11,11 @@ mod hdfs;
 mod hedge;
 mod kitex;
 mod loki;
-mod manual;
 mod properties;
 mod proto_duration;
 mod tempo;
 mod time_span;
+mod told;
 mod tree;
 
 use hedgerow_tuner::Orders;

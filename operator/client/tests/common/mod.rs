@@ -32,6 +32,17 @@ pub fn generous() -> String {
     ])
 }
 
+/// Why a hedge or a retry may be kept back: the values of the label `reason`.
+pub const REASONS: [&str; 7] = [
+    "budget",
+    "concurrency",
+    "deadline",
+    "replicas",
+    "attempts",
+    "off",
+    "expired",
+];
+
 /// The revision followed; `None` without a document.
 pub fn revision(hedger: &Hedger) -> Option<u64> {
     hedger.document().map(|document| document.revision)

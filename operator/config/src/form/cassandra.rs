@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use super::manual::told_places;
+use super::told::told_places;
 use super::{Part, RenderError};
 
 /// The longest name of a keyspace, and before Cassandra 5 of a table.

@@ -7,7 +7,7 @@
 use std::fmt::Write;
 
 use super::hedge::Hedge;
-use super::manual::told_places;
+use super::told::told_places;
 use super::{Part, RenderError};
 
 /// The name of the default profile within the driver, which the config may not use.

@@ -12,8 +12,8 @@ use std::ops::RangeInclusive;
 
 use super::base::{self, Node};
 use super::hedge::Hedge;
-use super::manual::told;
 use super::time_span::TimeSpan;
+use super::told::told;
 use super::tree::Tree;
 use super::{Part, RenderError};
 

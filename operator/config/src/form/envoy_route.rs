@@ -11,8 +11,8 @@
 
 use super::base::{self, Node};
 use super::hedge::Hedge;
-use super::manual::told;
 use super::proto_duration;
+use super::told::told;
 use super::tree::Tree;
 use super::{Part, RenderError};
 

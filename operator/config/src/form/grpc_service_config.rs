@@ -17,8 +17,8 @@ use std::collections::HashSet;
 
 use super::base::{self, Node, exactly};
 use super::hedge::Hedge;
-use super::manual::told;
 use super::proto_duration;
+use super::told::told;
 use super::tree::Tree;
 use super::{Part, RenderError};
 

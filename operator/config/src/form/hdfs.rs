@@ -3,7 +3,7 @@
 //! Source: `hdfs-default.xml`, and `DfsClientConf` and `DFSInputStream` of
 //! [Hadoop 3](https://github.com/apache/hadoop/tree/trunk/hadoop-hdfs-project/hadoop-hdfs-client).
 
-use super::manual::told_one;
+use super::told::told_one;
 use super::{Part, RenderError};
 
 const HEAD: &str = r#"<?xml version="1.0" encoding="UTF-8"?>

@@ -3,7 +3,7 @@
 //! Source, Loki 3.7: `pkg/storage/chunk/client/hedging/hedging.go` and the library
 //! [`hedgedhttp`](https://github.com/cristalhq/hedgedhttp) 0.9.1 under it.
 
-use super::manual::told_one;
+use super::told::told_one;
 use super::{Part, RenderError};
 
 /// Loki's own default.

@@ -2,7 +2,7 @@
 //!
 //! Source: `tempodb/backend/{s3,gcs,azure}` of [Tempo](https://github.com/grafana/tempo), the configs and where they are used.
 
-use super::manual::told_one;
+use super::told::told_one;
 use super::{Part, RenderError};
 
 const NOTE: &str = "\

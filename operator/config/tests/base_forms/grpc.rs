@@ -78,6 +78,7 @@ fn the_documents_read_as_the_golden_files() {
 #[test]
 fn a_budget_that_ramps_up_and_cannot_be_told_is_off() {
     assert_eq!(read(on(512.0, 2.5)).render(Some(BASE)).unwrap(), BASE);
+    assert!(!read(on(512.0, 2.5)).ramps());
 }
 
 #[test]

@@ -23,6 +23,7 @@ fn a_document_that_a_person_carries_on_stays_off_while_the_budget_ramps() {
         if name != "properties.properties" {
             assert_eq!(rendered(&ramping), rendered(&off), "{name}");
         }
+        assert_eq!(ramping.ramps(), rendered(&ramping) != rendered(&off), "{name}");
     }
 }
 
