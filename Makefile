@@ -13,7 +13,7 @@ SERVERS := prometheus-2.42 victoria-metrics thanos
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # What makes a node with real pods, beside the control plane.
 NODE_PARTS := etcd kube-apiserver kube-controller-manager kubectl kubelet kube-proxy kube-scheduler \
@@ -101,6 +101,7 @@ lint: ## Check format, lints and documentation
 
 .PHONY: e2e
 e2e: parts ## Run the end-to-end tests alone; ARGS=NAME runs those with NAME in their path
+	@tests/programs/build flux argo-health
 	cargo test --locked -p hedgerow-tests --test e2e -- $(ARGS)
 
 .PHONY: test-node
@@ -113,6 +114,10 @@ crds: ## Write the generated files in crds/ anew
 	@mkdir -p crds
 	cargo run --quiet --locked -p hedgerow -- crd > crds/hedgepolicies.hedgerow.dev.yaml
 	cargo run --quiet --locked -p hedgerow -- schema > crds/native-document.schema.json
+
+.PHONY: record-release
+record-release: parts ## Keep the CRD and what this version stores under it, once for each release
+	cargo test --locked -p hedgerow-tests --test e2e -- --ignored --exact upgrade::record_this_release
 
 .PHONY: bench-rss
 bench-rss: parts ## Print what the operator costs with 100 policies: memory, CPU, queries

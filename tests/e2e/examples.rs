@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use hedgerow_tests::{Namespace, repository};
+use hedgerow_tests::{Namespace, program, repository};
 use serde_json::{Value, json};
 
 use crate::shared;
@@ -42,9 +42,26 @@ async fn refusal(namespace: &Namespace, mut object: Value) -> Option<String> {
     answer.err().map(|error| format!("{error:#}"))
 }
 
+/// Installs the CRDs of Flux and Argo CD for the examples that are of them.
+async fn install_others() {
+    let of = [
+        ("flux", "kustomize.toolkit.fluxcd.io_kustomizations.yaml"),
+        ("flux", "source.toolkit.fluxcd.io_gitrepositories.yaml"),
+        ("argo-health", "application-crd.yaml"),
+    ];
+    for (name, file) in of {
+        shared::install_crd_from(
+            shared::cluster().await,
+            &program(name).unwrap().with_file_name(file),
+        )
+        .await;
+    }
+}
+
 #[tokio::test]
 async fn every_object_of_the_examples_is_accepted() {
     let namespace = shared::namespace("examples").await;
+    install_others().await;
     let objects = objects();
     let policies = objects
         .iter()

@@ -1,9 +1,11 @@
 //! What the tests of a run share.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::ensure;
 use hedgerow_tests::{Cluster, Namespace, eventually, repository};
+use serde_json::Value;
 use tokio::sync::OnceCell;
 
 /// The name of our CRD.
@@ -25,34 +27,35 @@ pub(crate) async fn cluster() -> &'static Cluster {
 
 /// Installs the CRD that the repository ships.
 pub(crate) async fn install_crd(cluster: &Cluster) {
-    let kubectl = cluster.kubectl().unwrap();
     let file = repository().join("crds").join(format!("{CRD}.yaml"));
-    let arguments = [
+    install_crd_from(cluster, &file).await;
+}
+
+/// Installs the CRD in a file.
+pub(crate) async fn install_crd_from(cluster: &Cluster, file: &Path) {
+    let kubectl = cluster.kubectl().unwrap();
+    let file = file.to_str().unwrap();
+    let apply = [
         "apply",
         "--server-side",
         "--force-conflicts",
+        "--output=json",
         "-f",
-        file.to_str().unwrap(),
+        file,
     ];
-    kubectl.run(&arguments).await.unwrap();
-    kubectl
-        .run(&["wait", "--for=condition=Established", &format!("crd/{CRD}")])
-        .await
-        .unwrap();
+    let crd: Value = serde_json::from_str(&kubectl.run(&apply).await.unwrap()).unwrap();
+    let established = ["wait", "--for=condition=Established", "-f", file];
+    kubectl.run(&established).await.unwrap();
     // Discovery follows later, and kubectl remembers what it found there; this asks anew.
-    eventually(
-        "the API server tells of the new kind",
-        Duration::from_secs(60),
-        async || {
-            let kinds = kubectl
-                .run(&["api-resources", "--api-group=hedgerow.dev"])
-                .await?;
-            ensure!(kinds.contains("hedgepolicies"), "it tells of {kinds}");
-            Ok(())
-        },
-    )
-    .await
-    .unwrap();
+    let group = format!("--api-group={}", crd["spec"]["group"].as_str().unwrap());
+    let plural = crd["spec"]["names"]["plural"].as_str().unwrap();
+    let is_told = async || {
+        let kinds = kubectl.run(&["api-resources", &group]).await?;
+        ensure!(kinds.contains(plural), "it tells of {kinds}");
+        Ok(())
+    };
+    let what = format!("the API server tells of {plural}");
+    eventually(&what, Duration::from_secs(60), is_told).await.unwrap();
 }
 
 /// A namespace of the shared control plane, for one test.

@@ -10,6 +10,7 @@
 mod cassandra;
 mod data_stax;
 mod hdfs;
+mod health;
 mod loki;
 mod properties;
 

@@ -68,11 +68,14 @@ impl Kubectl {
     /// # Errors
     /// When it is refused, with what kubectl said.
     pub async fn apply_in(&self, namespace: &str, manifest: &str) -> Result<String> {
-        self.succeed(
-            &["--namespace", namespace, "apply", "--server-side", "-f", "-"],
-            manifest,
-        )
-        .await
+        self.run_in(namespace, &["apply", "--server-side"], manifest)
+            .await
+    }
+
+    /// Does something in a namespace with the objects of a manifest.
+    pub(crate) async fn run_in(&self, namespace: &str, command: &[&str], manifest: &str) -> Result<String> {
+        let arguments = [&["--namespace", namespace], command, &["-f", "-"]].concat();
+        self.succeed(&arguments, manifest).await
     }
 
     /// Asks the API server, without storing anything, whether it would take a manifest, unknown fields refused.
@@ -98,6 +101,8 @@ impl Kubectl {
             .env_clear()
             .env("KUBECONFIG", &self.kubeconfig)
             .env("KUBECACHEDIR", &self.cache)
+            // Its `diff` runs the one that is there.
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

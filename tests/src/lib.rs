@@ -7,6 +7,7 @@
 mod audit;
 mod cluster;
 mod exposition;
+mod health;
 mod http;
 mod kubectl;
 mod node;
@@ -22,6 +23,7 @@ mod wait;
 pub use audit::{Audit, AuditEvent, Mark, ObjectReference};
 pub use cluster::{Cluster, ClusterOptions, Credentials, Namespace};
 pub use exposition::{Exposition, Histogram, Series};
+pub use health::Health;
 pub use http::http_client;
 pub use kubectl::{Kubectl, Output};
 pub use node::{Image, Node};

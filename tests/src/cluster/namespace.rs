@@ -65,6 +65,26 @@ impl Namespace {
         self.kubectl.apply_in(&self.name, manifest).await
     }
 
+    /// Creates the object of a manifest in it, as this field manager.
+    ///
+    /// # Errors
+    /// When it is refused, with what kubectl said.
+    pub async fn create_as(&self, manager: &str, manifest: &str) -> Result<String> {
+        let manager = format!("--field-manager={manager}");
+        self.kubectl
+            .run_in(&self.name, &["create", &manager], manifest)
+            .await
+    }
+
+    /// Replaces the status of the object of a manifest.
+    ///
+    /// # Errors
+    /// When it is refused, with what kubectl said.
+    pub async fn replace_status(&self, manifest: &str) -> Result<String> {
+        let replace = ["replace", "--subresource=status"];
+        self.kubectl.run_in(&self.name, &replace, manifest).await
+    }
+
     /// Asks the API server, without storing anything, whether it would take a manifest, unknown fields refused.
     ///
     /// # Errors
