@@ -127,7 +127,7 @@ struct Entry {
     /// What may be saved at most.
     saved: f64,
     /// Hedges and retries.
-    spent: f64,
+    spent: u32,
 }
 
 impl Account {
@@ -143,10 +143,10 @@ impl Account {
     }
 
     fn follow(&mut self, document: Option<Terms>) {
-        self.enter(0.0, 0.0);
+        self.enter(0.0, 0);
         let came_or_went = self.followed.is_none() || document.is_none();
         self.followed = document;
-        self.enter(0.0, 0.0);
+        self.enter(0.0, 0);
         if let Some(entry) = self.entries.last_mut()
             && came_or_went
         {
@@ -157,14 +157,14 @@ impl Account {
     fn call(&mut self) {
         self.calls.push(Instant::now());
         let share = self.followed.map_or(0.0, |terms| terms.percent / 100.0);
-        self.enter(share, 0.0);
+        self.enter(share, 0);
     }
 
     fn spend(&mut self) {
-        self.enter(0.0, 1.0);
+        self.enter(0.0, 1);
     }
 
-    fn enter(&mut self, share: f64, spent: f64) {
+    fn enter(&mut self, share: f64, spent: u32) {
         let elapsed = std::mem::replace(&mut self.since, Instant::now()).elapsed();
         let last_second = self.calls.iter().filter(|call| call.elapsed() <= 1000 * MS);
         let calls = last_second.count() as f64;
@@ -183,7 +183,7 @@ impl Account {
         // From each entry back: by how much more is spent than paid, at most, in the stretches that begin after it.
         let mut excess = 0.0_f64;
         for Entry { paid, saved, spent } in self.entries.iter().rev() {
-            let needed = excess + spent;
+            let needed = excess + f64::from(*spent);
             prop_assert!(
                 needed <= saved + 1e-6,
                 "{needed} beyond what is paid, {saved} saved"
@@ -279,14 +279,18 @@ async fn play(first: Terms, steps: Vec<(u32, Step)>, on_failure: OnFailure) -> R
     while let Some((sent, most)) = calls.next().await {
         prop_assert!(sent <= most, "{sent} attempts, {most} allowed");
     }
-    let extra: f64 = {
+    let extra = {
         let account = account.borrow();
         account.check()?;
-        account.entries.iter().map(|entry| entry.spent).sum()
+        account
+            .entries
+            .iter()
+            .map(|entry| u64::from(entry.spent))
+            .sum::<u64>()
     };
-    prop_assert_eq!((scraped.count("hedges") + scraped.count("retries")) as f64, extra);
+    prop_assert_eq!(scraped.count("hedges") + scraped.count("retries"), extra);
     prop_assert_eq!(scraped.count("calls"), calls_begun);
-    prop_assert_eq!(scraped.count("attempts") as f64, calls_begun as f64 + extra);
+    prop_assert_eq!(scraped.count("attempts"), calls_begun + extra);
     prop_assert!(most_in_flight.get() <= most_permits);
     // The longest connection lives for 1.8 s.
     sleep(2000 * MS).await;
