@@ -1,5 +1,7 @@
 //! What holds for every document.
 
+#![allow(clippy::unwrap_used)] // Helpers of tests.
+
 use std::time::Duration;
 
 use hedgerow_config::{DocumentError, Identity, Limits, NativeDocument, Terms, Validity, json_schema};
