@@ -1,11 +1,12 @@
-//! What a call costs when nothing is hedged: `cargo bench -p hedgerow-client` prints times and allocations per call, of
-//! ours and of `tower::hedge`, and then both as ratios.
+//! What a call costs when nothing is hedged: `cargo bench -p hedgerow-client` prints times per call, of ours and of
+//! `tower::hedge`, and then what both cost beyond the call itself, allocations too, with the ratio.
 
 use std::convert::Infallible;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use divan::{AllocProfiler, Bencher};
+use allocation_counter::measure;
+use divan::Bencher;
 use hedgerow_client::{HedgeLayer, HedgedService, Hedger, Metrics};
 use http::{Request, Response};
 use tokio::runtime::{Builder, Runtime};
@@ -13,15 +14,12 @@ use tokio::task::yield_now;
 use tower::hedge::{Hedge, Policy};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-#[global_allocator]
-static ALLOCATOR: AllocProfiler = AllocProfiler::system();
-
 /// Delay 500 ms, deadline 1 s: every call has its timer, and answers long before it.
 const DOCUMENT: &str = include_str!("../tests/document.json");
 
 fn main() {
     divan::main();
-    print_ratios();
+    compare();
 }
 
 #[divan::bench]
@@ -131,54 +129,76 @@ async fn send<S: Service<Request<()>>>(service: &mut S) {
     assert!(answered.is_ok());
 }
 
-/// Nanoseconds per call: the best of some rounds, which take turns so that whatever else runs meets all alike.
-fn print_ratios() {
+/// Times and allocations of all ways, in one run: the best of some rounds, in which they take turns, so that whatever
+/// else runs meets all alike.
+fn compare() {
     // Short ones: most pass between two interruptions.
     const ROUNDS: u32 = 3000;
     const CALLS: u32 = 100;
     let runtime = runtime();
     let (mut replica, hedger, mut layered, mut towers) = (replica(), hedger(), layered(), towers());
-    let mut best = [f64::INFINITY; 4];
+    let mut best = [Cost::MAX; 4];
     for _ in 0..ROUNDS {
-        let took = runtime.block_on(async {
-            let mut took = [Duration::ZERO; 4];
-            let began = Instant::now();
-            for _ in 0..CALLS {
-                send(&mut replica).await;
-            }
-            took[0] = began.elapsed();
-            let began = Instant::now();
-            for _ in 0..CALLS {
-                call(&hedger).await;
-            }
-            took[1] = began.elapsed();
-            let began = Instant::now();
-            for _ in 0..CALLS {
-                send(&mut layered).await;
-            }
-            took[2] = began.elapsed();
-            let began = Instant::now();
-            for _ in 0..CALLS {
-                send(&mut towers).await;
-            }
-            took[3] = began.elapsed();
-            took
-        });
-        for (best, took) in best.iter_mut().zip(took) {
-            *best = best.min(took.as_secs_f64() * 1e9 / f64::from(CALLS));
+        let costs = [
+            cost(&runtime, CALLS, async || send(&mut replica).await),
+            cost(&runtime, CALLS, async || call(&hedger).await),
+            cost(&runtime, CALLS, async || send(&mut layered).await),
+            cost(&runtime, CALLS, async || send(&mut towers).await),
+        ];
+        for (best, cost) in best.iter_mut().zip(costs) {
+            *best = best.min(cost);
         }
     }
     let [unhedged, call, layer, tower] = best;
-    println!("overhead per call that is not hedged, beyond the {unhedged:.0} ns of the call itself");
-    for (name, took) in [
+    let own = unhedged.nanos;
+    println!("overhead per call that is not hedged, beyond the {own:.0} ns of the call itself");
+    for (name, cost) in [
         ("Hedger::call", call),
         ("HedgeLayer", layer),
         ("tower::hedge", tower),
     ] {
-        let overhead = took - unhedged;
-        println!(
-            "{name:14} {overhead:5.0} ns, {:.2} x tower::hedge",
-            overhead / (tower - unhedged)
-        );
+        let overhead = cost.nanos - own;
+        let ratio = overhead / (tower.nanos - own);
+        let allocations = cost.allocations - unhedged.allocations;
+        println!("{name:14} {overhead:5.0} ns, {ratio:.2} x tower::hedge; {allocations:.2} allocations");
+    }
+}
+
+/// What one call costs.
+#[derive(Clone, Copy)]
+struct Cost {
+    nanos: f64,
+    allocations: f64,
+}
+
+impl Cost {
+    const MAX: Self = Self {
+        nanos: f64::INFINITY,
+        allocations: f64::INFINITY,
+    };
+
+    fn min(self, other: Self) -> Self {
+        Self {
+            nanos: self.nanos.min(other.nanos),
+            allocations: self.allocations.min(other.allocations),
+        }
+    }
+}
+
+/// What each of so many calls cost, on average.
+fn cost(runtime: &Runtime, calls: u32, mut call: impl AsyncFnMut()) -> Cost {
+    let mut took = Duration::ZERO;
+    let counted = measure(|| {
+        runtime.block_on(async {
+            let began = Instant::now();
+            for _ in 0..calls {
+                call().await;
+            }
+            took = began.elapsed();
+        });
+    });
+    Cost {
+        nanos: took.as_secs_f64() * 1e9 / f64::from(calls),
+        allocations: counted.count_total as f64 / f64::from(calls),
     }
 }

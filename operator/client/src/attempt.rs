@@ -80,7 +80,8 @@ impl Attempt {
     /// really ended, whatever became of its future: a hedge keeps its permit of `maxConcurrent`, and the time that an
     /// attempt lives on after it was cancelled is measured (`hedgerow_client_loser_survival_seconds`).
     ///
-    /// A transport takes it where it takes the request, and drops it when the stream is closed. Where none is taken the
+    /// A transport takes it where it takes the request ([`Attempt::current`] says of which attempt, in a Tower service),
+    /// and drops it when the stream is closed. Where none is taken the
     /// attempt ends with its future. Of an attempt that is over already it is a guard of nothing.
     #[must_use = "the attempt ends when this is dropped"]
     pub fn completion(&self) -> Completion {

@@ -82,6 +82,12 @@ impl Call {
         self.0.paid.load(Relaxed)
     }
 
+    /// Whether the other is a clone of this.
+    #[cfg(feature = "tower")]
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Pays for sending the call again as a whole: for a retry *around* [`hedge`](Self::hedge), which then sends its
     /// primary for it. See [`Attempt::retry`](crate::Attempt::retry) for those inside.
     ///
@@ -154,7 +160,12 @@ impl Call {
 
     /// Attempts that it may still send, as far as their count goes.
     pub(crate) fn attempts_left(&self) -> u32 {
-        self.0.max_attempts.saturating_sub(self.attempts())
+        self.max_attempts().saturating_sub(self.attempts())
+    }
+
+    /// Attempts that it may send in all.
+    pub(crate) fn max_attempts(&self) -> u32 {
+        self.0.max_attempts
     }
 
     pub(crate) fn next_id(&self) -> u32 {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use hedgerow_config::NativeDocument;
 use notify::event::{AccessKind, AccessMode};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::Notify;
@@ -16,9 +17,6 @@ use crate::document::{Followed, Found, now};
 /// How often the directory is read even when nothing tells of a change: for file systems that tell nothing, and for a
 /// directory that came into being later.
 const POLL: Duration = Duration::from_secs(10);
-
-/// More than a ConfigMap can hold is no document.
-const LARGEST: u64 = 1 << 20;
 
 /// Reads the document once.
 pub(crate) async fn read(path: PathBuf) -> Found {
@@ -32,8 +30,10 @@ pub(crate) async fn read(path: PathBuf) -> Found {
 }
 
 fn read_blocking(path: &Path) -> io::Result<Vec<u8>> {
+    // One byte more than a document may have: the reader refuses it.
+    let most = u64::try_from(NativeDocument::LARGEST + 1).unwrap_or(u64::MAX);
     let mut bytes = Vec::new();
-    File::open(path)?.take(LARGEST).read_to_end(&mut bytes)?;
+    File::open(path)?.take(most).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -133,6 +133,19 @@ mod tests {
             read(mount.path().to_owned()).await,
             Found::Unreadable(_)
         ));
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_too_long_for_a_document_is_not_held_and_is_none() {
+        let mount = tempfile::tempdir().unwrap();
+        let path = mount.path().join("key.json");
+        let document = include_str!("../tests/document.json").to_owned();
+        fs::write(&path, document + &" ".repeat(1 << 20)).unwrap();
+        let Found::Bytes(bytes) = read(path).await else {
+            panic!("it is there");
+        };
+        assert_eq!(bytes.len(), NativeDocument::LARGEST + 1);
+        assert!(NativeDocument::parse(&bytes).is_err());
     }
 
     /// In virtual time, so the next poll comes at once.

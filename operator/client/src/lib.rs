@@ -55,8 +55,8 @@
 //!
 //! By the feature `tower`, which is on unless it is refused. `HedgeLayer` makes one service of the services of several
 //! replicas, `CallLayer` one call of all that is sent below it, `RetryPolicy` draws on that, and a server's
-//! `ShedHedgesLayer` turns hedges away while it is busy. Requests of `http` carry their call in their extensions, and hedges
-//! say what they are in a header, `x-hedgerow-attempt`.
+//! `ShedHedgesLayer` turns hedges away while it is busy. Requests of `http` carry their call in their extensions, what runs
+//! in an attempt finds it by [`Attempt::current`], and hedges say what they are in a header, `x-hedgerow-attempt`.
 //!
 //! # Ways to a document
 //!
@@ -82,8 +82,16 @@
 //! - `off`: hedging was turned off after the call began;
 //! - `expired`: the document expired after the call began.
 //!
+//! So since hedging came on, attempts per call are at most 1 + `percent`/100, retries included; in a stretch that begins
+//! later there are at most as many more as the bucket held at its beginning ([`Budget`](hedgerow_config::Budget)).
+//!
 //! The delay, `minRemainingMs`, `maxAttempts` and the deadline are those of the document under which a call began; the
 //! budget is that of now. Hedges that are in flight when hedging is turned off run on.
+//!
+//! # What it costs
+//!
+//! A call that is not hedged allocates once, for what its attempts share, with Tower and without, and takes under a
+//! microsecond more. `cargo bench -p hedgerow-client` measures both, beside `tower::hedge`.
 //!
 //! # What it tells
 //!
@@ -96,6 +104,8 @@ mod api;
 mod attempt;
 mod bucket;
 mod call;
+mod check;
+mod course;
 mod directory;
 mod document;
 mod ending;
@@ -109,6 +119,7 @@ mod race;
 mod request;
 #[cfg(feature = "tower")]
 mod retry;
+mod running;
 #[cfg(feature = "tower")]
 mod service;
 #[cfg(feature = "tower")]
@@ -116,6 +127,7 @@ mod shed;
 
 pub use attempt::{Attempt, Kind};
 pub use call::Call;
+pub use check::{AnyAnswer, Check};
 pub use ending::Completion;
 pub use error::{Blocked, CallError, DeadlineExceeded, Invalid, Problem, Returned};
 pub use hedger::{Feed, Hedger, HedgerBuilder, OnFailure};
@@ -124,9 +136,9 @@ pub use metrics::Metrics;
 
 #[cfg(feature = "tower")]
 pub use {
-    logical::{CallLayer, CallService},
+    logical::{CallFuture, CallLayer, CallService},
     request::{ATTEMPT_HEADER, Hedgeable},
     retry::RetryPolicy,
-    service::{AnyAnswer, Check, HedgeLayer, HedgedService},
+    service::{HedgeLayer, HedgedFuture, HedgedService},
     shed::{ShedFuture, ShedHedges, ShedHedgesLayer, TurnAway, Unavailable},
 };

@@ -1,10 +1,11 @@
 //! The logical call as a Tower layer: around retries and hedges.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
-use tokio::time::Instant;
+use pin_project_lite::pin_project;
+use tokio::time::{Instant, Sleep, sleep_until};
 use tower::{Layer, Service};
 
 use crate::{Call, DeadlineExceeded, Hedgeable, Hedger};
@@ -62,13 +63,12 @@ pub struct CallService<S> {
 impl<S, Request> Service<Request> for CallService<S>
 where
     S: Service<Request>,
-    S::Future: Send + 'static,
     S::Error: From<DeadlineExceeded>,
     Request: Hedgeable,
 {
     type Response = S::Response;
     type Error = S::Error;
-    type Future = BoxFuture<'static, Result<S::Response, S::Error>>;
+    type Future = CallFuture<S::Future>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(context)
@@ -78,12 +78,52 @@ where
         let began = Instant::now();
         let call = Call::begin(&self.hedger, began);
         request.set_call(&call);
-        let answer = self.inner.call(request);
-        async move {
-            let answer = call.within(answer).await;
-            call.metrics().called(began.elapsed());
-            answer
+        CallFuture {
+            answer: Some(self.inner.call(request)),
+            deadline: call.deadline().map(sleep_until),
+            call,
+            began,
         }
-        .boxed()
+    }
+}
+
+pin_project! {
+    /// The answer of a [`CallService`].
+    #[derive(Debug)]
+    pub struct CallFuture<F> {
+        // `None` once the call has ended.
+        #[pin]
+        answer: Option<F>,
+        #[pin]
+        deadline: Option<Sleep>,
+        call: Call,
+        began: Instant,
+    }
+}
+
+impl<F, T, E> Future for CallFuture<F>
+where
+    F: Future<Output = Result<T, E>>,
+    E: From<DeadlineExceeded>,
+{
+    type Output = Result<T, E>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T, E>> {
+        let mut this = self.project();
+        let Some(answer) = this.answer.as_mut().as_pin_mut() else {
+            return Poll::Pending;
+        };
+        let mut ended = answer.poll(context);
+        if let Some(deadline) = this.deadline.as_pin_mut()
+            && ended.is_pending()
+        {
+            ended = deadline.poll(context).map(|()| Err(DeadlineExceeded.into()));
+        }
+        if ended.is_ready() {
+            // What is in flight goes at once, however long somebody keeps this future.
+            this.answer.set(None);
+            this.call.metrics().called(this.began.elapsed());
+        }
+        ended
     }
 }

@@ -1,181 +1,206 @@
 //! The race of a call's attempts.
 
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use hedgerow_config::Terms;
+use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep, sleep_until};
-use tracing::Instrument;
 
+use crate::course::Course;
 use crate::document::Permit;
 use crate::ending::InFlight;
 use crate::hedger::OnFailure;
-use crate::{Attempt, Blocked, Call, CallError, Hedger, Invalid, Kind, Problem, Returned};
+use crate::running::Running;
+use crate::{Attempt, Blocked, Call, CallError, Kind, Problem, Returned};
 
-impl Hedger {
-    /// Calls through `attempt`, and through it again when the document says to hedge: the first success wins, and the
-    /// attempts that lost are dropped at once.
-    ///
-    /// `replicas` says how many replicas can answer. Each attempt has another number below it; send each to another
-    /// replica. When a hedge may not be sent at its time it is skipped, never queued.
-    ///
-    /// # Errors
-    /// [`CallError::NoValidAnswer`] when every attempt sent has failed, [`CallError::DeadlineExceeded`] when the deadline
-    /// of the hedger or of the document passed first.
-    pub async fn call<T, E, A>(
-        &self,
-        replicas: usize,
-        attempt: impl FnMut(Attempt) -> A,
-    ) -> Result<T, CallError<E>>
-    where
-        A: Future<Output = Result<T, E>>,
-    {
-        self.call_checked(replicas, attempt, |_| Ok(())).await
-    }
+type Outcome<C> = Result<<C as Course>::Answer, CallError<<C as Course>::Error>>;
 
-    /// As [`call`](Self::call), and only an answer that `check` finds valid wins: by its status, its schema, what the
-    /// caller may see, the version of its data. A fast failure or a stale replica does not win.
+pin_project! {
+    /// The race of a call's attempts, to the first valid answer.
     ///
-    /// # Errors
-    /// As those of [`call`](Self::call); [`CallError::NoValidAnswer`] says what each attempt returned.
-    pub async fn call_checked<T, E, A>(
-        &self,
-        replicas: usize,
-        attempt: impl FnMut(Attempt) -> A,
-        check: impl Fn(&T) -> Result<(), Invalid>,
-    ) -> Result<T, CallError<E>>
-    where
-        A: Future<Output = Result<T, E>>,
-    {
-        let began = Instant::now();
-        let call = Call::begin(self, began);
-        let answer = call.race(began, replicas, attempt, check).await;
-        call.metrics().called(began.elapsed());
-        answer
+    /// A future with a name, and nothing in boxes: most calls need no hedge, and it shall cost those next to nothing.
+    pub(crate) struct Race<C: Course> {
+        course: C,
+        // What further attempts are made of; `None` once there can be none.
+        request: Option<C::Request>,
+        refused: Option<Blocked>,
+        #[pin]
+        primary: Option<Running<C::Sent>>,
+        // Made with the first hedge.
+        others: Option<FuturesUnordered<Running<C::Sent>>>,
+        #[pin]
+        timer: Option<Sleep>,
+        standing: Standing<C::Error>,
     }
 }
 
-impl Call {
-    /// As [`Hedger::call`], within this call. Each time after the first is a retry, which [`Call::retry`] has paid for
-    /// or which is paid for now.
-    ///
-    /// # Errors
-    /// Those of [`Hedger::call`], and [`CallError::Refused`] when it may not be sent again.
-    pub async fn hedge<T, E, A>(
-        &self,
-        replicas: usize,
-        attempt: impl FnMut(Attempt) -> A,
-    ) -> Result<T, CallError<E>>
-    where
-        A: Future<Output = Result<T, E>>,
-    {
-        self.hedge_checked(replicas, attempt, |_| Ok(())).await
+impl<C: Course> Race<C> {
+    /// A race within `call`, whose primary is sent `now` if the call may send one.
+    pub(crate) fn new(call: Call, replicas: usize, course: C, request: C::Request, now: Instant) -> Self {
+        if let Err(blocked) = call.take_primary() {
+            return Self::refused(call, course, blocked);
+        }
+        let mut race = Self::without_attempts(Standing::new(call, replicas), course, Some(request));
+        race.primary = race
+            .standing
+            .send(&mut race.course, &mut race.request, Kind::Primary, None, now);
+        race.standing.schedule(now);
+        race.timer = race.standing.alarm().map(sleep_until);
+        race
     }
 
-    /// As [`Hedger::call_checked`], within this call.
-    ///
-    /// # Errors
-    /// Those of [`Hedger::call_checked`], and [`CallError::Refused`] when it may not be sent again.
-    pub async fn hedge_checked<T, E, A>(
-        &self,
-        replicas: usize,
-        attempt: impl FnMut(Attempt) -> A,
-        check: impl Fn(&T) -> Result<(), Invalid>,
-    ) -> Result<T, CallError<E>>
-    where
-        A: Future<Output = Result<T, E>>,
-    {
-        self.race(Instant::now(), replicas, attempt, check).await
+    /// One that is over before it began.
+    pub(crate) fn refused(call: Call, course: C, blocked: Blocked) -> Self {
+        Self {
+            refused: Some(blocked),
+            ..Self::without_attempts(Standing::new(call, 0), course, None)
+        }
     }
 
-    /// The same, with the primary sent `now`: each look at the clock costs something.
-    pub(crate) async fn race<T, E, A>(
-        &self,
-        now: Instant,
-        replicas: usize,
-        mut attempt: impl FnMut(Attempt) -> A,
-        check: impl Fn(&T) -> Result<(), Invalid>,
-    ) -> Result<T, CallError<E>>
-    where
-        A: Future<Output = Result<T, E>>,
-    {
-        self.take_primary().map_err(CallError::Refused)?;
-        let mut race = Race::new(self, replicas, now);
-        let mut send = |number, kind, permit, now| {
-            let sent = Attempt::new(self.clone(), self.next_id(), number, kind);
-            run(attempt(sent.clone()), InFlight::new(sent, permit, now))
-        };
-        self.metrics().attempts.inc();
-        let mut primary = pin!(send(0, Kind::Primary, None, now));
-        // Made with the first hedge: most calls need none, and it shall cost those nothing.
-        let mut others = None::<FuturesUnordered<_>>;
-        let mut primary_returned = false;
-        let mut timer = pin!(race.alarm().map(sleep_until));
+    fn without_attempts(standing: Standing<C::Error>, course: C, request: Option<C::Request>) -> Self {
+        Self {
+            course,
+            request,
+            refused: None,
+            primary: None,
+            others: None,
+            timer: None,
+            standing,
+        }
+    }
+
+    #[cfg(feature = "tower")]
+    pub(crate) fn call(&self) -> &Call {
+        &self.standing.call
+    }
+
+    fn poll_end(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome<C>> {
+        if let Some(blocked) = self.as_mut().project().refused.take() {
+            return Poll::Ready(Err(CallError::Refused(blocked)));
+        }
         loop {
             // Answers first: one that is there makes a hedge needless.
-            let (in_flight, answer) = tokio::select! {
-                biased;
-                returned = &mut primary, if !primary_returned => {
-                    primary_returned = true;
-                    returned
-                },
-                Some(returned) = next(&mut others) => returned,
-                () = ring(timer.as_mut()) => {
-                    if race.is_over() {
-                        return Err(CallError::DeadlineExceeded { returned: race.returned });
-                    }
-                    match race.chance() {
-                        Ok(permit) => {
-                            let hedge = send(race.next_number(), Kind::Hedge, Some(permit), Instant::now());
-                            others.get_or_insert_default().push(hedge);
-                            self.metrics().attempts.inc();
-                            self.metrics().hedges.inc();
-                        }
-                        Err(blocked) => drop(self.metrics().blocked(blocked).inc()),
-                    }
-                    match race.alarm() {
-                        Some(at) => if let Some(timer) = timer.as_mut().as_pin_mut() { timer.reset(at) },
-                        None => timer.set(None),
-                    }
-                    continue;
+            while let Poll::Ready((in_flight, answer)) = self.as_mut().poll_answer(context) {
+                if let Some(outcome) = self.as_mut().judge(in_flight, answer) {
+                    return Poll::Ready(outcome);
                 }
-            };
-            let problem = match answer.map(|answer| (check(&answer), answer)) {
-                Ok((Ok(()), answer)) => {
-                    if in_flight.attempt.is_hedge() {
-                        self.metrics().wins.inc();
-                    }
-                    in_flight.returned("won");
-                    return Ok(answer);
-                }
-                Ok((Err(invalid), _)) => Problem::Invalid(invalid),
-                Err(error) => Problem::Failed(error),
-            };
-            race.lost(in_flight, problem);
-            let is_last = primary_returned && others.as_ref().is_none_or(FuturesUnordered::is_empty);
-            if is_last && race.replaces() {
-                self.metrics().attempts.inc();
-                others.get_or_insert_default().push(send(
-                    race.next_number(),
-                    Kind::Retry,
-                    None,
-                    Instant::now(),
-                ));
-            } else if is_last {
-                return Err(CallError::NoValidAnswer {
-                    returned: race.returned,
-                });
             }
+            match self.as_mut().project().timer.as_pin_mut() {
+                Some(timer) => ready!(timer.poll(context)),
+                None => return Poll::Pending,
+            }
+            if self.standing.is_over() {
+                let returned = self.project().standing.take_returned();
+                return Poll::Ready(Err(CallError::DeadlineExceeded { returned }));
+            }
+            self.as_mut().hedge();
+        }
+    }
+
+    /// What one of the attempts in flight returned.
+    fn poll_answer(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<<Running<C::Sent> as Future>::Output> {
+        let mut this = self.project();
+        if let Some(primary) = this.primary.as_mut().as_pin_mut()
+            && let Poll::Ready(returned) = primary.poll(context)
+        {
+            this.primary.set(None);
+            return Poll::Ready(returned);
+        }
+        match this.others.as_mut().map(|others| others.poll_next_unpin(context)) {
+            Some(Poll::Ready(Some(returned))) => Poll::Ready(returned),
+            _ => Poll::Pending,
+        }
+    }
+
+    /// The end of the race, if this answer is.
+    fn judge(
+        self: Pin<&mut Self>,
+        in_flight: InFlight,
+        answer: Result<C::Answer, C::Error>,
+    ) -> Option<Outcome<C>> {
+        let this = self.project();
+        let problem = match answer.map(|answer| (this.course.check(&answer), answer)) {
+            Ok((Ok(()), answer)) => {
+                if in_flight.attempt.is_hedge() {
+                    this.standing.call.metrics().wins.inc();
+                }
+                in_flight.returned("won");
+                return Some(Ok(answer));
+            }
+            Ok((Err(invalid), _)) => Problem::Invalid(invalid),
+            Err(error) => Problem::Failed(error),
+        };
+        this.standing.lost(in_flight, problem);
+        let in_flight = this.others.as_ref().is_some_and(|others| !others.is_empty());
+        if in_flight || this.primary.is_some() {
+            return None;
+        }
+        if this.standing.replaces() {
+            let now = Instant::now();
+            let retry = this
+                .standing
+                .send(this.course, this.request, Kind::Retry, None, now);
+            if let Some(retry) = retry {
+                this.others.get_or_insert_default().push(retry);
+                return None;
+            }
+        }
+        let returned = this.standing.take_returned();
+        Some(Err(CallError::NoValidAnswer { returned }))
+    }
+
+    /// The time of a hedge has come: sends it, or skips it.
+    fn hedge(self: Pin<&mut Self>) {
+        let mut this = self.project();
+        match this.standing.chance() {
+            Ok(permit) => {
+                let now = Instant::now();
+                let hedge = this
+                    .standing
+                    .send(this.course, this.request, Kind::Hedge, Some(permit), now);
+                if let Some(hedge) = hedge {
+                    this.others.get_or_insert_default().push(hedge);
+                    this.standing.call.metrics().hedges.inc();
+                }
+            }
+            Err(blocked) => drop(this.standing.call.metrics().blocked(blocked).inc()),
+        }
+        match this.standing.alarm() {
+            Some(at) => {
+                if let Some(timer) = this.timer.as_pin_mut() {
+                    timer.reset(at);
+                }
+            }
+            None => this.timer.set(None),
         }
     }
 }
 
+impl<C: Course> Future for Race<C> {
+    type Output = Outcome<C>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome<C>> {
+        let outcome = ready!(self.as_mut().poll_end(context));
+        // Who lost goes at once, however long somebody keeps this future.
+        let mut this = self.project();
+        this.primary.set(None);
+        *this.others = None;
+        this.timer.set(None);
+        Poll::Ready(outcome)
+    }
+}
+
 /// What is known of a race while it runs.
-struct Race<'a, E> {
-    call: &'a Call,
+struct Standing<E> {
+    call: Call,
     replicas: usize,
     sent: usize,
     /// When the next hedge is due; `None` when there is none any more.
@@ -185,19 +210,41 @@ struct Race<'a, E> {
     returned: Vec<Returned<E>>,
 }
 
-impl<'a, E> Race<'a, E> {
-    fn new(call: &'a Call, replicas: usize, now: Instant) -> Self {
-        let chances = call.attempts_left();
-        let mut race = Self {
-            call,
+impl<E> Standing<E> {
+    fn new(call: Call, replicas: usize) -> Self {
+        Self {
             replicas,
-            sent: 1,
+            sent: 0,
             next_chance: None,
-            chances,
+            chances: call.attempts_left(),
             returned: Vec::new(),
-        };
-        race.schedule(now);
-        race
+            call,
+        }
+    }
+
+    /// Sends the next attempt. The last one that there can be takes the request with it.
+    fn send<C: Course<Error = E>>(
+        &mut self,
+        course: &mut C,
+        request: &mut Option<C::Request>,
+        kind: Kind,
+        permit: Option<Permit>,
+        now: Instant,
+    ) -> Option<Running<C::Sent>> {
+        let number = self.sent;
+        let is_last = self.call.terms().is_none() || self.most() <= number + 1;
+        let made_of = if is_last { request.take() } else { request.clone() }?;
+        self.sent += 1;
+        self.call.metrics().attempts.inc();
+        let attempt = Attempt::new(self.call.clone(), self.call.next_id(), number, kind);
+        let sent = course.send(&attempt, made_of);
+        Some(Running::new(sent, InFlight::new(attempt, permit, now)))
+    }
+
+    /// Attempts that there can be at most, whatever is paid for.
+    fn most(&self) -> usize {
+        let attempts = usize::try_from(self.call.max_attempts()).unwrap_or(usize::MAX);
+        self.replicas.min(attempts)
     }
 
     /// The next hedge is due a delay from now, not from when the last one was due: after a stall of the process there
@@ -242,41 +289,22 @@ impl<'a, E> Race<'a, E> {
             && self.call.pay_for_retry(Duration::ZERO).is_ok()
     }
 
-    fn next_number(&mut self) -> usize {
-        self.sent += 1;
-        self.sent - 1
-    }
-
     fn lost(&mut self, in_flight: InFlight, problem: Problem<E>) {
+        let outcome = match problem {
+            Problem::Invalid(_) => "invalid",
+            Problem::Failed(_) => "failed",
+        };
         self.returned.push(Returned {
             number: in_flight.attempt.number,
             kind: in_flight.attempt.kind,
             after: in_flight.began.elapsed(),
             problem,
         });
-        in_flight.returned(match self.returned.last().map(|returned| &returned.problem) {
-            Some(Problem::Invalid(_)) => "invalid",
-            _ => "failed",
-        });
+        in_flight.returned(outcome);
     }
-}
 
-/// One attempt, to its end.
-async fn run<A: Future>(attempt: A, in_flight: InFlight) -> (InFlight, A::Output) {
-    let answer = attempt.instrument(in_flight.span.clone()).await;
-    (in_flight, answer)
-}
-
-/// The next of the others to return; `None` while none is in flight.
-async fn next<A: Future>(others: &mut Option<FuturesUnordered<A>>) -> Option<A::Output> {
-    others.as_mut()?.next().await
-}
-
-/// Waits for the timer; without one for ever.
-async fn ring(timer: Pin<&mut Option<Sleep>>) {
-    match timer.as_pin_mut() {
-        Some(timer) => timer.await,
-        None => std::future::pending().await,
+    fn take_returned(&mut self) -> Vec<Returned<E>> {
+        std::mem::take(&mut self.returned)
     }
 }
 

@@ -11,8 +11,8 @@ use crate::Hedgeable;
 /// A policy for Tower's `Retry` that draws on what the hedges of the call draw on: one count of attempts, the document's
 /// `maxAttempts`, and one budget. So a retry layer around the hedge, one inside of it, or both cannot multiply it.
 ///
-/// It finds the call in the request: [`CallLayer`](crate::CallLayer) puts it there for a layer *around* the hedge,
-/// [`HedgeLayer`](crate::HedgeLayer) for one *inside*. A request without one is not retried, and while hedging is off
+/// A layer *around* the hedge finds the call in the request, where [`CallLayer`](crate::CallLayer) puts it; one *inside*
+/// finds the [`Attempt::current`](crate::Attempt::current). Without either nothing is retried, and while hedging is off
 /// there is no budget: nothing is sent twice then.
 #[derive(Clone)]
 pub struct RetryPolicy<F> {

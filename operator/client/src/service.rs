@@ -1,16 +1,24 @@
 //! Hedging as a Tower service.
 
+use std::fmt::{self, Debug, Formatter};
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll, ready};
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
 use http::HeaderName;
+use pin_project_lite::pin_project;
 use tokio::time::Instant;
+use tower::util::Oneshot;
 use tower::{Layer, Service, ServiceExt};
 
-use crate::{ATTEMPT_HEADER, Blocked, Call, CallError, Hedgeable, Hedger, Invalid};
+use crate::course::Course;
+use crate::race::Race;
+use crate::{
+    ATTEMPT_HEADER, AnyAnswer, Attempt, Blocked, Call, CallError, Check, Hedgeable, Hedger, Invalid,
+};
 
 /// Makes a [`HedgedService`] of the services that reach one replica each.
 ///
@@ -36,6 +44,7 @@ pub struct HedgeLayer<C = AnyAnswer> {
     hedger: Hedger,
     header: HeaderName,
     check: C,
+    carried: bool,
 }
 
 impl HedgeLayer {
@@ -45,6 +54,7 @@ impl HedgeLayer {
             hedger,
             header: ATTEMPT_HEADER,
             check: AnyAnswer,
+            carried: false,
         }
     }
 }
@@ -57,6 +67,7 @@ impl<C> HedgeLayer<C> {
             hedger: self.hedger,
             header: self.header,
             check,
+            carried: self.carried,
         }
     }
 
@@ -64,6 +75,16 @@ impl<C> HedgeLayer<C> {
     #[must_use]
     pub fn header(mut self, name: HeaderName) -> Self {
         self.header = name;
+        self
+    }
+
+    /// Puts each attempt into its request, for what is inside of the replicas' services and takes requests in another
+    /// task than the one that waits for the answer: a transport behind Tower's `Buffer`, say, that tells the end of its
+    /// streams ([`Attempt::completion`]). Without it [`Attempt::current`] tells, which finds none there, and costs no
+    /// allocation.
+    #[must_use]
+    pub fn carried(mut self) -> Self {
+        self.carried = true;
         self
     }
 }
@@ -80,38 +101,14 @@ impl<S, C: Clone> Layer<Vec<S>> for HedgeLayer<C> {
     }
 }
 
-/// Says whether an answer is valid: a function, or [`AnyAnswer`].
-pub trait Check<T> {
-    /// Whether `answer` is valid.
-    ///
-    /// # Errors
-    /// Why it is not.
-    fn check(&self, answer: &T) -> Result<(), Invalid>;
-}
-
-/// Finds every answer valid.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct AnyAnswer;
-
-impl<T> Check<T> for AnyAnswer {
-    fn check(&self, _: &T) -> Result<(), Invalid> {
-        Ok(())
-    }
-}
-
-impl<T, F: Fn(&T) -> Result<(), Invalid>> Check<T> for F {
-    fn check(&self, answer: &T) -> Result<(), Invalid> {
-        self(answer)
-    }
-}
-
 /// A service over several replicas: each call begins at the next one in turn, and its hedges go to those after it.
 ///
 /// A request that carries a [`Call`] already (see [`CallLayer`](crate::CallLayer)) is a part of that; another one is a
-/// call of its own. Each attempt carries its [`Attempt`](crate::Attempt).
+/// call of its own. What runs in it finds its [`Attempt`] by [`Attempt::current`].
 ///
 /// It is always ready: whether a replica is ready is part of what an attempt waits for, so that a hedge also helps
-/// against a replica that takes no requests. Give each replica's service a bound on what it queues.
+/// against a replica that takes no requests. Give each replica's service a bound on what it queues. Each attempt has a
+/// clone of its replica's service, and while another one may follow a clone of the request.
 ///
 /// A call of a service without replicas is refused.
 #[derive(Debug)]
@@ -132,66 +129,113 @@ impl<S, C> Clone for HedgedService<S, C> {
 
 impl<S, C, Request> Service<Request> for HedgedService<S, C>
 where
-    S: Service<Request> + Clone + Send + Sync + 'static,
-    S::Future: Send,
-    S::Response: Send,
-    S::Error: Send,
-    C: Check<S::Response> + Send + Sync + 'static,
-    Request: Hedgeable + Send + Sync + 'static,
+    S: Service<Request> + Clone,
+    C: Check<S::Response>,
+    Request: Hedgeable,
 {
     type Response = S::Response;
     type Error = CallError<S::Error>;
-    type Future = BoxFuture<'static, Result<S::Response, CallError<S::Error>>>;
+    type Future = HedgedFuture<S, C, Request>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        let shared = Arc::clone(&self.0);
-        async move {
-            let now = Instant::now();
-            match request.call() {
-                Some(call) => shared.hedge(&call, &request, now).await,
-                None => {
-                    let call = Call::begin(&shared.layer.hedger, now);
-                    let answer = shared.hedge(&call, &request, now).await;
-                    call.metrics().called(now.elapsed());
-                    answer
-                }
-            }
-        }
-        .boxed()
+        let now = Instant::now();
+        let (call, began) = match request.call() {
+            Some(call) => (call, None),
+            None => (Call::begin(&self.0.layer.hedger, now), Some(now)),
+        };
+        let replicas = self.0.replicas.len();
+        let turn = self.0.next.fetch_add(1, Relaxed).checked_rem(replicas);
+        let course = Replicas {
+            shared: Arc::clone(&self.0),
+            turn: turn.unwrap_or_default(),
+            request: PhantomData,
+        };
+        let race = match turn {
+            Some(_) => Race::new(call, replicas, course, request, now),
+            None => Race::refused(call, course, Blocked::Replicas),
+        };
+        HedgedFuture { race, began }
     }
 }
 
-impl<S, C> Shared<S, C> {
-    async fn hedge<Request>(
-        &self,
-        call: &Call,
-        request: &Request,
-        now: Instant,
-    ) -> Result<S::Response, CallError<S::Error>>
+/// Sends each attempt to another replica, from the one whose turn it is on.
+struct Replicas<S, C, Request> {
+    shared: Arc<Shared<S, C>>,
+    turn: usize,
+    request: PhantomData<fn(Request)>,
+}
+
+impl<S, C, Request> Course for Replicas<S, C, Request>
+where
+    S: Service<Request> + Clone,
+    C: Check<S::Response>,
+    Request: Hedgeable,
+{
+    type Request = Request;
+    type Answer = S::Response;
+    type Error = S::Error;
+    type Sent = Oneshot<S, Request>;
+
+    fn send(&mut self, attempt: &Attempt, mut request: Request) -> Self::Sent {
+        let Shared { layer, replicas, .. } = &*self.shared;
+        request.mark(attempt, &layer.header);
+        if layer.carried {
+            request.set_attempt(attempt);
+        }
+        let replica = &replicas[(self.turn + attempt.number) % replicas.len()];
+        replica.clone().oneshot(request)
+    }
+
+    fn check(&self, answer: &S::Response) -> Result<(), Invalid> {
+        self.shared.layer.check.check(answer)
+    }
+}
+
+pin_project! {
+    /// The answer of a [`HedgedService`].
+    pub struct HedgedFuture<S, C, Request>
     where
-        S: Service<Request> + Clone,
+        S: Service<Request>,
+        S: Clone,
         C: Check<S::Response>,
         Request: Hedgeable,
     {
-        let Self {
-            layer,
-            replicas,
-            next,
-        } = self;
-        let Some(turn) = next.fetch_add(1, Ordering::Relaxed).checked_rem(replicas.len()) else {
-            return Err(CallError::Refused(Blocked::Replicas));
-        };
-        let attempt = |attempt: crate::Attempt| {
-            let replica = replicas[(turn + attempt.number) % replicas.len()].clone();
-            let mut request = request.clone();
-            request.set_attempt(&attempt, &layer.header);
-            replica.oneshot(request)
-        };
-        let check = |answer: &S::Response| layer.check.check(answer);
-        call.race(now, replicas.len(), attempt, check).await
+        #[pin]
+        race: Race<Replicas<S, C, Request>>,
+        // When the call began, if it is one of its own.
+        began: Option<Instant>,
+    }
+}
+
+impl<S, C, Request> Future for HedgedFuture<S, C, Request>
+where
+    S: Service<Request> + Clone,
+    C: Check<S::Response>,
+    Request: Hedgeable,
+{
+    type Output = Result<S::Response, CallError<S::Error>>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let answer = ready!(this.race.as_mut().poll(context));
+        if let Some(began) = this.began.take() {
+            this.race.call().metrics().called(began.elapsed());
+        }
+        Poll::Ready(answer)
+    }
+}
+
+impl<S, C, Request> Debug for HedgedFuture<S, C, Request>
+where
+    S: Service<Request> + Clone,
+    C: Check<S::Response>,
+    Request: Hedgeable,
+{
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HedgedFuture").finish_non_exhaustive()
     }
 }

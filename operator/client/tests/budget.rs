@@ -113,11 +113,101 @@ fn any_steps() -> impl Strategy<Value = Vec<(u32, Step)>> {
     vec((pause, step), 1..150)
 }
 
+/// What was paid for, what was spent, and when: an account that knows nothing of the client's.
+struct Account {
+    followed: Option<Terms>,
+    since: Instant,
+    calls: Vec<Instant>,
+    entries: Vec<Entry>,
+}
+
+struct Entry {
+    /// By the calls and the time since the entry before.
+    paid: f64,
+    /// What may be saved at most.
+    saved: f64,
+    /// Hedges and retries.
+    spent: u32,
+}
+
+impl Account {
+    fn new(followed: Terms) -> Self {
+        let mut account = Self {
+            followed: None,
+            since: Instant::now(),
+            calls: Vec::new(),
+            entries: Vec::new(),
+        };
+        account.follow(Some(followed));
+        account
+    }
+
+    fn follow(&mut self, document: Option<Terms>) {
+        self.enter(0.0, 0);
+        let came_or_went = self.followed.is_none() || document.is_none();
+        self.followed = document;
+        self.enter(0.0, 0);
+        if let Some(entry) = self.entries.last_mut()
+            && came_or_went
+        {
+            entry.saved = 0.0;
+        }
+    }
+
+    fn call(&mut self) {
+        self.calls.push(Instant::now());
+        let share = self.followed.map_or(0.0, |terms| terms.percent / 100.0);
+        self.enter(share, 0);
+    }
+
+    fn spend(&mut self) {
+        self.enter(0.0, 1);
+    }
+
+    fn enter(&mut self, share: f64, spent: u32) {
+        let elapsed = std::mem::replace(&mut self.since, Instant::now()).elapsed();
+        let last_second = self.calls.iter().filter(|call| call.elapsed() <= 1000 * MS);
+        let calls = last_second.count() as f64;
+        let (per_second, saved) = self.followed.map_or((0.0, 0.0), |terms| {
+            (terms.min_per_second, (terms.percent / 100.0 * calls).max(10.0))
+        });
+        self.entries.push(Entry {
+            paid: share + per_second * elapsed.as_secs_f64(),
+            saved,
+            spent,
+        });
+    }
+
+    /// In any stretch no more was spent than was paid in it and saved at its start.
+    fn check(&self) -> Result<(), TestCaseError> {
+        // From each entry back: by how much more is spent than paid, at most, in the stretches that begin after it.
+        let mut excess = 0.0_f64;
+        for Entry { paid, saved, spent } in self.entries.iter().rev() {
+            let needed = excess + f64::from(*spent);
+            prop_assert!(
+                needed <= saved + 1e-6,
+                "{needed} beyond what is paid, {saved} saved"
+            );
+            excess = (needed - paid).max(0.0);
+        }
+        Ok(())
+    }
+}
+
 /// Calls, and again as a whole while that is paid for. Says how many attempts were sent.
-async fn call(hedger: &Hedger, attempts: Vec<(u32, bool, u32)>, most_in_flight: &Cell<u32>) -> usize {
+async fn call(
+    hedger: &Hedger,
+    attempts: Vec<(u32, bool, u32)>,
+    most_in_flight: &Cell<u32>,
+    account: &RefCell<Account>,
+) -> usize {
+    account.borrow_mut().call();
     let sent = Cell::new(0);
     let once = async |call: &Call| {
         let attempt = |attempt: Attempt| {
+            if sent.get() > 0 {
+                account.borrow_mut().spend();
+            }
             sent.set(sent.get() + 1);
             most_in_flight.set(most_in_flight.get().max(hedger.hedges_in_flight()));
             let (takes, fails, lingers) = attempts[sent.get() % attempts.len()];
@@ -148,10 +238,11 @@ async fn play(first: Terms, steps: Vec<(u32, Step)>, on_failure: OnFailure) -> R
         .follow_feed();
     let scraped = Scraped::new(&metrics);
     feed.update(first.document()).unwrap();
-    let (mut followed, mut paid, mut most_permits) = (Some(first), 0.0, first.max_concurrent);
+    let account = RefCell::new(Account::new(first));
+    let (mut followed, mut most_permits) = (Some(first), first.max_concurrent);
     let most_in_flight = Cell::new(0);
     let mut calls = FuturesUnordered::new();
-    let (mut since, mut calls_begun) = (Instant::now(), 0);
+    let mut calls_begun = 0;
     for (pause, step) in steps {
         // Calls in flight go on meanwhile.
         let mut pausing = pin!(sleep(pause * MS));
@@ -162,14 +253,11 @@ async fn play(first: Terms, steps: Vec<(u32, Step)>, on_failure: OnFailure) -> R
                 () = &mut pausing => break,
             }
         }
-        paid += followed.map_or(0.0, |terms: Terms| terms.min_per_second) * since.elapsed().as_secs_f64();
-        since = Instant::now();
         match step {
             Step::Call(attempts) => {
                 calls_begun += 1;
-                paid += followed.map_or(0.0, |terms| terms.percent / 100.0);
                 let most = followed.map_or(1, |terms| usize::from(terms.max_attempts));
-                let sent = call(&hedger, attempts, &most_in_flight);
+                let sent = call(&hedger, attempts, &most_in_flight, &account);
                 let mut sent = Box::pin(sent.map(move |sent| (sent, most)));
                 // Begun now, under the document of now.
                 match futures::poll!(&mut sent) {
@@ -184,18 +272,23 @@ async fn play(first: Terms, steps: Vec<(u32, Step)>, on_failure: OnFailure) -> R
                 }
                 most_permits = document.map_or(most_permits, |terms| terms.max_concurrent.max(most_permits));
                 followed = document;
+                account.borrow_mut().follow(document);
             }
         }
     }
     while let Some((sent, most)) = calls.next().await {
         prop_assert!(sent <= most, "{sent} attempts, {most} allowed");
     }
-    paid += followed.map_or(0.0, |terms| terms.min_per_second) * since.elapsed().as_secs_f64();
-    let extra = scraped.count("hedges") + scraped.count("retries");
-    prop_assert!(
-        extra as f64 <= paid + 1e-6,
-        "{extra} extra attempts, {paid} paid for"
-    );
+    let extra = {
+        let account = account.borrow();
+        account.check()?;
+        account
+            .entries
+            .iter()
+            .map(|entry| u64::from(entry.spent))
+            .sum::<u64>()
+    };
+    prop_assert_eq!(scraped.count("hedges") + scraped.count("retries"), extra);
     prop_assert_eq!(scraped.count("calls"), calls_begun);
     prop_assert_eq!(scraped.count("attempts"), calls_begun + extra);
     prop_assert!(most_in_flight.get() <= most_permits);
@@ -208,7 +301,7 @@ async fn play(first: Terms, steps: Vec<(u32, Step)>, on_failure: OnFailure) -> R
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Hedges and retries are never more than the documents paid for, attempts of a call never more than its document
+    /// In no stretch are hedges and retries more than the documents paid for and what was saved at its start, attempts of a call never more than its document
     /// allows, hedges in flight never more than permits, and all permits come back.
     #[test]
     fn whatever_arrives_and_whatever_documents_come_the_limits_hold(

@@ -191,6 +191,26 @@ async fn a_call_sent_again_by_a_layer_that_knows_nothing_of_attempts_is_paid_for
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_request_that_carries_nothing_is_retried_inside_of_the_hedge_within_the_attempts_of_its_call() {
+    #[derive(Clone)]
+    struct Plain;
+    impl Hedgeable for Plain {}
+    let (hedger, _feed, scraped) = hedger(&generous(3));
+    sleep(10 * MS).await;
+    let served = Served::default();
+    let counted = served.clone();
+    let replica = service_fn(move |_: Plain| {
+        counted.0.fetch_add(1, Relaxed);
+        async { Err::<(), _>("refused") }
+    });
+    let again = |answer: &Result<_, &str>| answer.is_err();
+    let replica = Retry::new(RetryPolicy::new(again), replica);
+    let service = HedgeLayer::new(hedger).layer(vec![replica]);
+    service.oneshot(Plain).await.unwrap_err();
+    assert_eq!((served.count(), scraped.count("attempts")), (3, 3));
+}
+
+#[tokio::test(start_paused = true)]
 async fn hedges_say_so_in_their_header_and_so_do_their_retries() {
     let (hedger, _feed, _) = hedger(&generous(5));
     sleep(10 * MS).await;

@@ -6,11 +6,15 @@
 mod common;
 
 use std::convert::Infallible;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use common::generous;
-use hedgerow_client::{Blocked, CallError, HedgeLayer, Hedger};
-use http::{Request, Response};
+use hedgerow_client::{
+    ATTEMPT_HEADER, Attempt, Blocked, CallError, CallLayer, HedgeLayer, Hedgeable, Hedger,
+};
+use http::{HeaderName, Request, Response};
 use tokio::time::{Instant, sleep};
 use tower::util::BoxCloneSyncService;
 use tower::{Layer, Service, ServiceExt, service_fn};
@@ -64,4 +68,105 @@ async fn a_call_of_a_service_without_replicas_is_refused() {
     let service = HedgeLayer::new(hedger()).layer(Vec::<Replica>::new());
     let answer = service.oneshot(Request::new(())).await;
     assert_eq!(answer.unwrap_err(), CallError::Refused(Blocked::Replicas));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_the_check_refuses_does_not_win() {
+    let layer = HedgeLayer::new(hedger()).check(|answer: &Response<&str>| match *answer.body() {
+        "stale" => Err("stale".into()),
+        _ => Ok(()),
+    });
+    let service = layer.layer(vec![replica("stale", 600), replica("fresh", 400)]);
+    sleep(10 * MS).await;
+    let began = Instant::now();
+    let answered = service.oneshot(Request::new(())).await;
+    assert_eq!(answered.unwrap().into_body(), "fresh");
+    assert_eq!(began.elapsed(), 900 * MS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hedge_says_so_in_the_header_of_ones_choice_and_a_primary_does_not() {
+    const NAME: HeaderName = HeaderName::from_static("x-extra");
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let replica = {
+        let seen = Arc::clone(&seen);
+        service_fn(move |request: Request<()>| {
+            seen.lock().unwrap().push([NAME, ATTEMPT_HEADER].map(|name| {
+                let value = request.headers().get(name);
+                value.map(|value| value.to_str().unwrap().to_owned())
+            }));
+            async {
+                sleep(900 * MS).await;
+                Ok::<_, Infallible>(Response::new(()))
+            }
+        })
+    };
+    let service = HedgeLayer::new(hedger()).header(NAME).layer(vec![replica; 2]);
+    sleep(10 * MS).await;
+    service.oneshot(Request::new(())).await.unwrap();
+    assert_eq!(
+        *seen.lock().unwrap(),
+        [[None, None], [Some("1".to_owned()), None]]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_runs_in_an_attempt_finds_it_and_another_task_finds_what_the_request_carries() {
+    let replica = service_fn(|request: Request<()>| async move {
+        let here = Attempt::current().map(|attempt| attempt.number);
+        assert_eq!(request.attempt().map(|attempt| attempt.number), here);
+        if here == Some(0) {
+            sleep(900 * MS).await;
+        }
+        let elsewhere = tokio::spawn(async move { request.attempt() }).await.unwrap();
+        Ok::<_, Infallible>(Response::new((here, elsewhere.map(|attempt| attempt.number))))
+    });
+    let layer = HedgeLayer::new(hedger());
+    sleep(10 * MS).await;
+    for (layer, elsewhere) in [(layer.clone(), None), (layer.carried(), Some(1))] {
+        let service = layer.layer(vec![replica; 2]);
+        let answered = service.oneshot(Request::new(())).await;
+        assert_eq!(answered.unwrap().into_body(), (Some(1), elsewhere));
+    }
+    assert!(Attempt::current().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_begins_within_an_attempt_of_another_is_no_part_of_that() {
+    let is_part = service_fn(|request: Request<()>| async move {
+        Ok::<_, CallError<Infallible>>(Response::new(request.attempt().is_some()))
+    });
+    let inner = CallLayer::new(hedger()).layer(is_part);
+    let layer = HedgeLayer::new(hedger());
+    for layer in [layer.clone(), layer.carried()] {
+        let outer = layer.layer(vec![inner.clone()]);
+        let answered = outer.oneshot(Request::new(())).await;
+        assert!(!answered.unwrap().into_body());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn losers_go_at_once_though_the_future_that_answered_is_kept() {
+    let in_flight = Arc::new(Mutex::new(Vec::<Weak<()>>::new()));
+    let replica = {
+        let in_flight = Arc::clone(&in_flight);
+        service_fn(move |_: Request<()>| {
+            let alive = Arc::new(());
+            in_flight.lock().unwrap().push(Arc::downgrade(&alive));
+            async move {
+                let _alive = alive;
+                match Attempt::current() {
+                    Some(attempt) if attempt.is_hedge() => Ok::<_, Infallible>(Response::new(())),
+                    _ => std::future::pending().await,
+                }
+            }
+        })
+    };
+    let mut service = HedgeLayer::new(hedger()).layer(vec![replica; 2]);
+    sleep(10 * MS).await;
+    let mut answer = pin!(service.call(Request::new(())));
+    answer.as_mut().await.unwrap();
+    let in_flight = in_flight.lock().unwrap();
+    assert_eq!(in_flight.len(), 2);
+    assert!(in_flight.iter().all(|attempt| attempt.upgrade().is_none()));
 }

@@ -16,6 +16,12 @@ pub enum DocumentError {
     /// Written by a newer operator, in a format whose meaning this version cannot know.
     #[error("apiVersion is {0:?}, newer than {API_VERSION:?}: update the client")]
     NewerVersion(String),
+    /// Longer than any document is.
+    #[error("it has {0} bytes, more than any Hedgerow document")]
+    TooLong(usize),
+    /// An enabled document that gives a reason to be off.
+    #[error("it is enabled, and its reason is {0:?}")]
+    EnabledAndOff(String),
     /// An enabled document without a field that hedging needs.
     #[error("{0} is missing, and an enabled document needs it")]
     MissingWhenEnabled(&'static str),

@@ -49,6 +49,11 @@ pub struct Terms {
 /// What hedging may cost each client process: a token bucket that starts empty, gains `percent`/100 per call, holds at
 /// most the larger of `burst` and `percent`/100 x the calls of the last second and loses the excess; and a limit on
 /// concurrency.
+///
+/// So from the moment at which hedging comes on, `n` calls have at most `percent`/100 x `n` hedges and retries (and
+/// `min_per_second` for each second): attempts per call are at most 1 + `percent`/100. In a stretch that begins later
+/// there are at most as many more as the bucket may hold at its beginning: the burst, or the share of the calls of the
+/// second before. Whatever documents come meanwhile, each call pays by that of its time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
     /// Hedges per 100 calls, in `(0, 100]`.
@@ -84,6 +89,10 @@ pub struct Limits {
 }
 
 impl NativeDocument {
+    /// Bytes that a document has at most, a hundred times what one has: what is longer is none, and shall neither be held
+    /// nor logged.
+    pub const LARGEST: usize = 1 << 16;
+
     /// The document that tells `orders` to clients.
     ///
     /// Total, and safe whatever the orders: those that no client could follow (a delay of zero, a percent that is not a
@@ -97,9 +106,7 @@ impl NativeDocument {
         validity: Validity,
     ) -> Self {
         let (hedging, reason) = match orders.hedging.map(|hedging| Terms::new(&hedging, limits)) {
-            Some(Ok(terms)) if matches!(orders.reason, Reason::Tuned | Reason::Ramping) => {
-                (Some(terms), orders.reason)
-            }
+            Some(Ok(terms)) if hedges(orders.reason) => (Some(terms), orders.reason),
             Some(Err(_)) => (None, Reason::LatencyUnknown),
             Some(Ok(_)) | None => (None, orders.reason),
         };
@@ -145,14 +152,18 @@ impl NativeDocument {
     }
 
     /// Reads a document, and refuses whatever would be unsafe to follow. Unknown fields are ignored, so that a minor
-    /// version can add some. An off document stays off whatever else it says.
+    /// version can add some. An off document stays off whatever else it says, and one that is enabled for a reason to be
+    /// off is refused.
     ///
-    /// It does not ask whether the document has expired: see [`is_expired`](Self::is_expired).
+    /// Pure and total: no bytes make it panic. It does not ask whether the document has expired: see [`is_expired`](Self::is_expired).
     ///
     /// # Errors
     /// When it is no document, is of a newer major version, is enabled without what hedging needs, or has a number
     /// outside its range.
     pub fn parse(json: &[u8]) -> Result<Self, DocumentError> {
+        if json.len() > Self::LARGEST {
+            return Err(DocumentError::TooLong(json.len()));
+        }
         check_version(json)?;
         serde_json::from_slice::<Wire>(json)?.try_into()
     }
@@ -242,6 +253,15 @@ impl TryFrom<Wire> for NativeDocument {
             .map(|ms| positive_time("deadlineMs", ms))
             .transpose()?;
         let hedging = if wire.enabled {
+            // A name that is not known is of a later version, which may know more of them.
+            let is_known = |reason: &&Reason| reason.as_str() == wire.reason;
+            if Reason::ALL
+                .iter()
+                .find(is_known)
+                .is_some_and(|reason| !hedges(*reason))
+            {
+                return Err(DocumentError::EnabledAndOff(wire.reason));
+            }
             let needed = DocumentError::MissingWhenEnabled;
             Some(Terms {
                 delay: positive_time("delayMs", wire.delay_ms.ok_or(needed("delayMs"))?)?,
@@ -271,6 +291,11 @@ impl TryFrom<Wire> for NativeDocument {
             hedging,
         })
     }
+}
+
+/// Whether a document says this when it hedges.
+fn hedges(reason: Reason) -> bool {
+    matches!(reason, Reason::Tuned | Reason::Ramping)
 }
 
 /// The version comes before everything else: what a newer one means by its fields cannot be known.

@@ -351,6 +351,34 @@ fn what_is_left_out_without_need_is_malformed() {
 }
 
 #[test]
+fn an_enabled_document_whose_reason_is_one_to_be_off_is_refused() {
+    for reason in Reason::ALL
+        .iter()
+        .filter(|reason| !matches!(reason, Reason::Tuned | Reason::Ramping))
+    {
+        let json = changed(|json| json["reason"] = json!(reason.as_str()));
+        let error = NativeDocument::parse(&json).unwrap_err();
+        assert!(matches!(error, DocumentError::EnabledAndOff(said) if said == reason.as_str()));
+        assert!(!fits_schema(&json), "{reason:?}");
+    }
+    // Names that a later version may add.
+    let json = changed(|json| json["reason"] = json!("TunedAnew"));
+    assert!(NativeDocument::parse(&json).unwrap().hedging.is_some());
+}
+
+#[test]
+fn what_is_longer_than_any_document_is_none() {
+    let mut json = tuned().to_json().into_bytes();
+    json.resize(NativeDocument::LARGEST, b' ');
+    assert!(NativeDocument::parse(&json).is_ok());
+    json.push(b' ');
+    assert!(matches!(
+        NativeDocument::parse(&json),
+        Err(DocumentError::TooLong(65_537))
+    ));
+}
+
+#[test]
 fn an_off_document_stays_off_whatever_else_it_says() {
     let json = changed(|json| json["enabled"] = json!(false));
     assert_eq!(NativeDocument::parse(&json).unwrap().hedging, None);

@@ -1,10 +1,13 @@
 //! What holds for every document.
 
+#![allow(clippy::unwrap_used)] // Helpers of tests.
+
 use std::time::Duration;
 
-use hedgerow_config::{Identity, Limits, NativeDocument, Validity, json_schema};
+use hedgerow_config::{DocumentError, Identity, Limits, NativeDocument, Terms, Validity, json_schema};
 use hedgerow_tuner::{Hedging, Orders, Reason, Timestamp};
 use proptest::prelude::*;
+use proptest::sample::Index;
 use serde_json::Value;
 
 fn any_hedging() -> impl Strategy<Value = Hedging> {
@@ -60,6 +63,88 @@ fn any_document() -> impl Strategy<Value = NativeDocument> {
         })
 }
 
+/// Where a document has its fields.
+const POINTERS: [&str; 18] = [
+    "/apiVersion",
+    "/policy",
+    "/policyUID",
+    "/target",
+    "/revision",
+    "/issuedAt",
+    "/validUntil",
+    "/enabled",
+    "/reason",
+    "/delayMs",
+    "/deadlineMs",
+    "/minRemainingMs",
+    "/maxAttempts",
+    "/budget",
+    "/budget/percent",
+    "/budget/burst",
+    "/budget/minPerSecond",
+    "/budget/maxConcurrent",
+];
+
+/// Any JSON, more often what some field of a document could be.
+fn any_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        (-1_i64..200_000).prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        (-1.0..101.0_f64).prop_map(Value::from),
+        "\\PC{0,10}".prop_map(Value::from),
+        Just(Value::from("hedgerow.dev/v1")),
+        Just(Value::from("9999-12-31T23:59:59.999999999Z")),
+    ];
+    leaf.prop_recursive(3, 12, 4, |inner| {
+        let list = proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from);
+        let fields = proptest::collection::hash_map("[a-zA-Z]{1,12}", inner, 0..4);
+        prop_oneof![list, fields.prop_map(|fields| fields.into_iter().collect())]
+    })
+}
+
+/// Sets a field of a document; `None` leaves it out.
+fn set(json: &mut Value, pointer: &str, value: Option<Value>) {
+    let (parent, field) = pointer.rsplit_once('/').unwrap();
+    let Some(Value::Object(parent)) = json.pointer_mut(parent) else {
+        return;
+    };
+    match value {
+        Some(value) => drop(parent.insert(field.to_owned(), value)),
+        None => drop(parent.remove(field)),
+    }
+}
+
+/// Refused, or such that a client may follow it: within the limits of a document, and the same when it is written again.
+fn is_refused_or_within_limits(bytes: &[u8]) -> Result<(), TestCaseError> {
+    let Ok(document) = NativeDocument::parse(bytes) else {
+        return Ok(());
+    };
+    let hour = Duration::from_secs(3600);
+    let is_time = |time: Duration| time > Duration::ZERO && time <= hour;
+    prop_assert!((2..=5).contains(&document.max_attempts));
+    prop_assert!(document.deadline.is_none_or(is_time));
+    if let Some(Terms {
+        delay,
+        min_remaining,
+        budget,
+    }) = document.hedging
+    {
+        prop_assert!(is_time(delay) && min_remaining <= hour);
+        prop_assert!(budget.percent > 0.0 && budget.percent <= 100.0);
+        prop_assert!((1..=1_000_000).contains(&budget.burst));
+        prop_assert!((0.0..=1e9).contains(&budget.min_per_second));
+        prop_assert!((1..=100_000).contains(&budget.max_concurrent));
+    }
+    prop_assert_eq!(
+        NativeDocument::parse(document.to_json().as_bytes()).unwrap(),
+        document
+    );
+    Ok(())
+}
+
 proptest! {
     #[test]
     fn what_is_written_reads_back_the_same(document in any_document()) {
@@ -91,10 +176,10 @@ proptest! {
 
     /// A document cut, or with some of its bytes replaced: nearer to what a broken writer leaves behind.
     #[test]
-    fn a_damaged_document_never_gives_a_delay_of_zero(
+    fn a_damaged_document_is_refused_or_within_limits(
         document in any_document(),
-        damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
-        keep in any::<prop::sample::Index>(),
+        damage in proptest::collection::vec((any::<Index>(), any::<u8>()), 0..4),
+        keep in any::<Index>(),
         cut in any::<bool>(),
     ) {
         let mut bytes = document.to_json().into_bytes();
@@ -105,8 +190,42 @@ proptest! {
         if cut {
             bytes.truncate(keep.index(bytes.len()));
         }
-        if let Ok(NativeDocument { hedging: Some(terms), .. }) = NativeDocument::parse(&bytes) {
-            prop_assert!(terms.delay > Duration::ZERO && terms.budget.percent > 0.0 && terms.budget.percent <= 100.0);
+        is_refused_or_within_limits(&bytes)?;
+    }
+
+    /// JSON with any values in the fields of a document, and with fields left out: nearer to what a person leaves behind.
+    #[test]
+    fn any_json_is_refused_or_within_limits(
+        document in any_document(),
+        values in proptest::collection::vec((any::<Index>(), proptest::option::of(any_value())), 0..4),
+    ) {
+        let mut json: Value = serde_json::from_str(&document.to_json()).unwrap();
+        for (at, value) in values {
+            set(&mut json, POINTERS[at.index(POINTERS.len())], value);
         }
+        is_refused_or_within_limits(json.to_string().as_bytes())?;
+    }
+
+    /// Whatever else it says, also what this version would understand: what a newer one means by it cannot be known.
+    #[test]
+    fn no_document_of_a_newer_version_is_followed(document in any_document(), major in 2_u64..) {
+        let mut json: Value = serde_json::from_str(&document.to_json()).unwrap();
+        json["apiVersion"] = format!("hedgerow.dev/v{major}").into();
+        let read = NativeDocument::parse(json.to_string().as_bytes());
+        prop_assert!(matches!(read, Err(DocumentError::NewerVersion(_))));
+    }
+
+    #[test]
+    fn unknown_fields_change_nothing(
+        document in any_document(),
+        name in "[a-z]{1,8}-[a-z]{1,8}",
+        value in any_value(),
+    ) {
+        let mut json: Value = serde_json::from_str(&document.to_json()).unwrap();
+        json[&name] = value.clone();
+        if let Some(budget) = json.get_mut("budget") {
+            budget[&name] = value;
+        }
+        prop_assert_eq!(NativeDocument::parse(json.to_string().as_bytes()).unwrap(), document);
     }
 }
