@@ -28,3 +28,4 @@ mod shared;
 mod stop;
 mod tuning;
 mod unknown;
+mod watching;
