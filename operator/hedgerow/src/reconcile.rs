@@ -52,6 +52,7 @@ impl Reconciler {
         let Some(entry) = self.cluster.policies.get(key) else {
             return self.forget(key, now).await;
         };
+        self.note_readers(&entry);
         let refusal = match self.validate(&entry) {
             Verdict::Follow(follow) => {
                 let refusal = follow.refusal.clone();
@@ -164,8 +165,11 @@ impl Reconciler {
         }
         self.index.forget(key);
         self.cluster.status.forget(key);
-        self.cluster.nudger.forget(key);
-        self.release_orphans(key, now).await
+        let released = self.release_orphans(key, now).await;
+        if released != Outcome::Retry {
+            self.cluster.nudger.forget(key);
+        }
+        released
     }
 
     /// Releases what a policy of this name has left that is gone, though another of its name be there: except for what that
@@ -205,7 +209,7 @@ impl Reconciler {
         let off = join_all(off).await;
         for (record, result) in records.iter().zip(&off) {
             if let Ok(published) = result {
-                self.nudge(entry, &record.name, published);
+                self.tell_change(entry, &record.name, &published.change);
             }
         }
         let written = self.all_off(&records, off);

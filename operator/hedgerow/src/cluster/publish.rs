@@ -31,6 +31,7 @@ use self::render::{BaseTexts, render};
 pub use self::render::{DesiredForm, Fault, Instead};
 use super::bases::Bases;
 use super::name::NamespacedName;
+use super::nudge::Nudger;
 use super::outputs::Outputs;
 use super::policies::Policies;
 use super::record::Owner;
@@ -52,6 +53,7 @@ struct Inner {
     policies: Policies,
     outputs: Outputs,
     bases: Bases,
+    nudger: Nudger,
     /// Each ConfigMap as it was last read or written, so that nothing is asked for what is known.
     seen: Mutex<HashMap<NamespacedName, Live>>,
 }
@@ -68,8 +70,6 @@ pub struct Published {
     pub validity: Option<Validity>,
     /// When to publish again even if nothing changes: a key that left the spec is to be deleted.
     pub again_at: Option<Timestamp>,
-    /// The version of the ConfigMap that was written; `None` when nothing was.
-    pub version: Option<String>,
     /// What is not as it should be, by key.
     pub faults: BTreeMap<String, Fault>,
     /// The keys that were held off though their targets hedge: their clients come back to hedging, so the ramps of these
@@ -113,6 +113,7 @@ impl Publisher {
         instance: String,
         policies: Policies,
         outputs: Outputs,
+        nudger: Nudger,
     ) -> Self {
         Self {
             inner: Arc::new(Inner {
@@ -122,6 +123,7 @@ impl Publisher {
                 instance,
                 policies,
                 outputs,
+                nudger,
                 seen: Mutex::default(),
             }),
         }
@@ -204,10 +206,8 @@ impl Publisher {
                     if change == Change::Updated {
                         change = describe(&current, before.as_ref(), desired);
                     }
-                    let published = Published {
-                        version: Some(written.record.resource_version.clone()),
-                        ..plan.published(change, desired, &current)
-                    };
+                    let published = plan.published(change, desired, &current);
+                    self.nudge(name, published.safer, &written);
                     self.remember(name, written);
                     return Ok(published);
                 }
@@ -334,8 +334,10 @@ impl Publisher {
             if leave {
                 live::mark_released(&mut config_map, now);
             }
+            let safer = plan.is_safer_than(&current, &desired);
             match self.apply(config_map).await {
                 Ok(written) => {
+                    self.nudge(name, safer, &written);
                     self.remember(name, written);
                     let until = until.filter(|_| !leave);
                     return Ok(until.map_or(Retirement::Released, Retirement::Until));
@@ -345,6 +347,13 @@ impl Publisher {
             }
         }
         Err(PublishError::Contended { name: name.clone() })
+    }
+
+    /// Whatever the way, what got safer is to be looked at.
+    fn nudge(&self, name: &NamespacedName, safer: bool, written: &Live) {
+        if safer {
+            self.inner.nudger.is_safer(name, &written.record.resource_version);
+        }
     }
 
     /// The content of each base.
@@ -487,7 +496,6 @@ impl Published {
             safer: false,
             validity: None,
             again_at: None,
-            version: None,
             faults: BTreeMap::new(),
             joining: BTreeSet::new(),
         }

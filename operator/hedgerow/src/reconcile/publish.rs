@@ -1,4 +1,4 @@
-//! Writes the ConfigMaps of a policy, ends those that it no longer names, and has pods look at what is safer now.
+//! Writes the ConfigMaps of a policy, and ends those that it no longer names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -60,7 +60,6 @@ impl Reconciler {
                     again.extend(again_at(name, &published));
                     valid_until.extend(published.validity.and_then(|validity| validity.valid_until));
                     self.tell_change(entry, name, &published.change);
-                    self.nudge(entry, name, &published);
                     let output = |key| (name.name.clone(), key);
                     joining.extend(published.joining.into_iter().map(output));
                     faults.extend(
@@ -81,7 +80,7 @@ impl Reconciler {
         for (record, result) in unnamed.iter().zip(retired) {
             match result {
                 Ok(Retirement::Until(at)) => again.push(at),
-                Ok(Retirement::Gone | Retirement::Released) => {}
+                Ok(Retirement::Gone | Retirement::Released) => self.cluster.nudger.ended(&record.name),
                 Err(why) => {
                     outcome = Outcome::Retry;
                     again.push(now);
@@ -143,7 +142,8 @@ impl Reconciler {
         }
     }
 
-    fn tell_change(&self, entry: &PolicyEntry, name: &NamespacedName, change: &Change) {
+    /// A line of log when clients are told something else, or when somebody's edit is put back.
+    pub(super) fn tell_change(&self, entry: &PolicyEntry, name: &NamespacedName, change: &Change) {
         match change {
             Change::Unchanged => {}
             Change::Created | Change::Updated => info!(config_map = %name, ?change, "written"),
