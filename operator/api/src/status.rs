@@ -360,7 +360,8 @@ pub struct OutputStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<String>,
 
-    /// How a change of the document reaches its clients: Live, or Manual where they need a restart or a person.
+    /// How a change of the document reaches its clients: Live; ByCopy where they do not follow a mounted file and need a
+    /// copy of it; or Manual where they need a restart or a person.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivery: Option<String>,
 

@@ -76,6 +76,8 @@ pub enum Form {
 pub enum Delivery {
     /// The client takes on a changed file while it runs.
     Live,
+    /// The same, but for a file that kubelet mounts: it follows a copy, which somebody has to keep.
+    ByCopy,
     /// The client wants a restart, or a person who carries the change on.
     Manual,
 }
@@ -115,8 +117,9 @@ impl Form {
             Self::GrpcServiceConfig(_)
             | Self::EnvoyRoute(_)
             | Self::DotnetHedging(_)
-            | Self::Kitex(_)
             | Self::Properties(_) => Delivery::Live,
+            // Its watcher waits for writes to the file, and kubelet replaces it.
+            Self::Kitex(_) => Delivery::ByCopy,
             Self::DataStax(_) | Self::Cassandra(_) | Self::Hdfs(_) | Self::Loki(_) | Self::Tempo(_) => {
                 Delivery::Manual
             }

@@ -180,6 +180,7 @@ mod tests {
             let expected = match (format.is_native(), format.is_manual()) {
                 (true, _) => None,
                 (false, true) => Some(Delivery::Manual),
+                (false, false) if format.needs_copy() => Some(Delivery::ByCopy),
                 (false, false) => Some(Delivery::Live),
             };
             assert_eq!(delivery, expected, "{format:?}");
