@@ -143,12 +143,13 @@ impl Publisher {
         let published = self.publish_whole(desired, now).await;
         if let Err(PublishError::TooLarge { name, .. }) = &published {
             // Nor does what stands there hedge on: later there might be no room to say off.
-            let current = self.known(name, self.seen(name).as_ref()).await?;
+            let before = self.seen(name);
+            let current = self.known(name, before.as_ref()).await?;
             if let Some(current) =
                 current.filter(|current| current.is_for(&desired.owner, &self.inner.instance))
             {
                 // What is remembered stays, so that its clients come back by the ramp.
-                let off = current.as_desired_off(name, &desired.owner, Reason::Invalid, now);
+                let off = current.as_desired_off(name, &desired.owner, before.as_ref(), Reason::Invalid, now);
                 self.publish_whole(&off, now).await?;
             }
         }
@@ -231,14 +232,15 @@ impl Publisher {
         reason: Reason,
         now: Timestamp,
     ) -> Result<Published, PublishError> {
-        let current = self.known(name, self.seen(name).as_ref()).await?;
+        let before = self.seen(name);
+        let current = self.known(name, before.as_ref()).await?;
         let Some(current) = current.filter(|current| current.is_for(owner, &self.inner.instance)) else {
             return Ok(Published::nothing());
         };
         let desired = DesiredConfigMap {
             // The newest memory of a target counts: this one, once the policy is mended.
             memory: off::remembered(&current.record.memory, now),
-            ..current.as_desired_off(name, owner, reason, now)
+            ..current.as_desired_off(name, owner, before.as_ref(), reason, now)
         };
         self.publish_whole(&desired, now).await
     }
@@ -291,6 +293,7 @@ impl Publisher {
         now: Timestamp,
         leave: bool,
     ) -> Result<Retirement, PublishError> {
+        let before = self.seen(name);
         for _ in 0..ATTEMPTS {
             let Some(current) = self.read(name).await? else {
                 return Ok(Retirement::Gone);
@@ -302,7 +305,7 @@ impl Publisher {
             if current.record.released {
                 return Ok(Retirement::Released);
             }
-            let kept = off::retired(&current.own_documents(), now);
+            let kept = off::retired(&current.written_documents(before.as_ref()), now);
             let until = kept.values().filter_map(|document| document.until).min();
             let leave = leave || kept.values().any(|document| document.until.is_none());
             if kept.is_empty() {
@@ -320,7 +323,7 @@ impl Publisher {
                 documents,
                 // The newest memory of a target counts: that of any other ConfigMap which tells of it.
                 memory: off::remembered(&current.record.memory, Timestamp::default()),
-                ..current.as_desired(name, owner)
+                ..current.as_desired(name, owner, before.as_ref())
             };
             if leave {
                 desired.end_of_life = EndOfLife::Left;

@@ -403,6 +403,65 @@ async fn a_base_that_fits_with_hedging_and_not_without_turns_hedging_off() {
     assert_eq!(off, SECOND);
 }
 
+/// Whoever edits both leaves nothing in the ConfigMap by which it could be switched off.
+#[tokio::test]
+async fn a_document_whose_off_form_was_edited_too_is_switched_off_by_what_was_left_there() {
+    let (namespace, owner, view) = hedged_stage("both-edited").await;
+    let name = wanted(&owner, true).name;
+    let edit = async || {
+        let edit = json!({ "data": { KEY: "{\"mine\": 1}", OFF_KEY: "{\"mine\": 2}" } });
+        let params = PatchParams {
+            field_manager: Some("somebody".into()),
+            ..PatchParams::default()
+        };
+        let maps = namespace.api::<ConfigMap>();
+        maps.patch(CONFIG_MAP, &params, &Patch::Merge(&edit))
+            .await
+            .unwrap();
+        texts(&view, &namespace).await
+    };
+    let off = (FIRST.to_owned(), FIRST.to_owned());
+
+    edit().await;
+    let put_back = view
+        .publisher
+        .write_off(&name, &owner, Reason::Invalid, NOW)
+        .await
+        .unwrap();
+    assert!(matches!(put_back.change, Change::PutBack { .. }), "{put_back:?}");
+    assert_eq!(texts(&view, &namespace).await, off);
+
+    edit().await;
+    let retired = view.publisher.retire(&name, &owner, NOW).await.unwrap();
+    assert_eq!(retired, Retirement::Released);
+    assert_eq!(texts(&view, &namespace).await, off);
+}
+
+/// What a person made of a base may hedge by itself, and after a restart nobody knows the one before.
+#[tokio::test]
+async fn a_document_whose_off_form_was_edited_while_no_operator_ran_is_left() {
+    let (namespace, owner, view) = hedged_stage("both-edited-meanwhile").await;
+    let name = wanted(&owner, true).name;
+    drop(view);
+    let mine = json!({ "data": { KEY: "{\"mine\": 1}", OFF_KEY: "{\"mine\": 2}" } });
+    let maps = namespace.api::<ConfigMap>();
+    let params = PatchParams {
+        field_manager: Some("somebody".into()),
+        ..PatchParams::default()
+    };
+    maps.patch(CONFIG_MAP, &params, &Patch::Merge(&mine))
+        .await
+        .unwrap();
+    let later = View::of(&namespace).await;
+    let left = texts(&later, &namespace).await;
+    later
+        .publisher
+        .write_off(&name, &owner, Reason::Invalid, NOW)
+        .await
+        .unwrap();
+    assert_eq!(texts(&later, &namespace).await, left);
+}
+
 /// Though as far as the tuner knows its target hedges on.
 #[tokio::test]
 async fn a_document_that_goes_off_for_what_cannot_be_said_tells_that_clients_hedge_less() {
