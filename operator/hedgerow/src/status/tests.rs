@@ -672,6 +672,12 @@ fn clients_that_need_a_restart_do_not_count_as_switched_off() {
     told.after(1610, |now| read(now, 80.0));
     assert_eq!(told.target().reason.as_deref(), Some("Saturated"));
     assert_eq!(told.says("HedgingDisabled"), ("False", "Hedging"));
+    let summary = told.status.summary.as_ref().unwrap();
+    assert_eq!(
+        summary.hedging.as_deref(),
+        Some("1 by hand"),
+        "nobody knows what they do"
+    );
     let output = &told.status.outputs[0];
     assert_eq!(output.delivery.as_deref(), Some("Manual"));
     assert!(
