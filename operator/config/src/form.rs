@@ -11,6 +11,7 @@ mod hdfs;
 mod hedge;
 mod kitex;
 mod loki;
+mod place;
 mod properties;
 mod proto_duration;
 mod tempo;
@@ -29,6 +30,7 @@ pub use self::grpc_service_config::GrpcMethod;
 pub use self::hdfs::HdfsClient;
 pub use self::kitex::KitexMethod;
 pub use self::loki::LokiClient;
+use self::place::twice;
 pub use self::properties::PropertiesPrefix;
 pub use self::tempo::TempoClient;
 use crate::Limits;
@@ -103,6 +105,22 @@ impl Form {
             Self::Loki(parts) => loki::render(parts),
             Self::Tempo(parts) => tempo::render(parts),
             Self::Properties(parts) => properties::render(parts),
+        }
+    }
+
+    /// Two targets that are told of in one place, the later one last: what one is told would overwrite what the other is.
+    pub fn one_place_twice(&self) -> Option<[&str; 2]> {
+        match self {
+            Self::GrpcServiceConfig(parts) => twice(parts),
+            Self::EnvoyRoute(parts) => twice(parts),
+            Self::DotnetHedging(parts) => twice(parts),
+            Self::Kitex(parts) => twice(parts),
+            Self::DataStax(parts) => twice(parts),
+            Self::Cassandra(parts) => twice(parts),
+            Self::Hdfs(parts) => twice(parts),
+            Self::Loki(parts) => twice(parts),
+            Self::Tempo(parts) => twice(parts),
+            Self::Properties(parts) => twice(parts),
         }
     }
 

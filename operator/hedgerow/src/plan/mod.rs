@@ -13,6 +13,7 @@ use std::time::Duration;
 use crate::cli::{Output, PlanArgs};
 use crate::compile::{Compiled, compile};
 use crate::exit::{DECIDED, Failure, INCOMPLETE, Outcome, UNREACHABLE};
+use crate::forms::one_place_twice;
 use crate::settings::{DeclaredSource, Settings, Sources};
 use crate::{print, words};
 
@@ -100,6 +101,10 @@ fn compile_all(
     let mut planned = Vec::with_capacity(policies.len());
     let mut faults = Vec::new();
     for policy in policies {
+        if let Some(why) = one_place_twice(&policy.spec) {
+            faults.push(format!("{}: {why}", policy.origin));
+            continue;
+        }
         let outcome = sources
             .available(&policy.spec.source, &policy.namespace)
             .map_err(|why| why.to_string())
