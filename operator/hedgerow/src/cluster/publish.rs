@@ -7,6 +7,7 @@
 
 mod desired;
 mod error;
+mod joining;
 mod live;
 mod off;
 mod plan;
@@ -72,8 +73,8 @@ pub struct Published {
     pub again_at: Option<Timestamp>,
     /// What is not as it should be, by key.
     pub faults: BTreeMap<String, Fault>,
-    /// The keys that were held off though their targets hedge: their clients come back to hedging, so the ramps of these
-    /// targets are to begin anew before they may. See [`DesiredForm::may_join`].
+    /// The keys that were held off though their targets hedge: their clients come to hedging, or back to it, so the ramps of
+    /// these targets are to begin anew before they may. See [`DesiredForm::may_join`].
     pub joining: BTreeSet<String>,
 }
 

@@ -42,6 +42,7 @@ impl Plan {
         let again_at = retired.values().filter_map(|document| document.until).min();
         let retired = retired.into_iter().map(|(key, document)| (key, document.text));
         let unchanged = |(key, text): (&String, &String)| {
+            let text = rendered.held_off.get(key).unwrap_or(text);
             // A document that is the same stays as it is, to the byte: its times are part of what clients hold.
             let stands = live.documents.get(key).filter(|stands| {
                 same_document(stands, text) && !(desired.renew && renewal_due(stands, desired, now))
