@@ -1,6 +1,7 @@
 //! `hedgerow plan`: what would be decided for policies in files, and why. It touches no cluster.
 
 mod bases;
+mod files;
 mod input;
 mod reading;
 mod report;
@@ -35,7 +36,7 @@ struct Planned {
 /// What is not valid: a file, a policy, a source.
 pub async fn run(args: &PlanArgs) -> Outcome {
     let (sources, propagation) = sources(args)?;
-    let given = input::read(&args.files, &args.namespace).map_err(Failure::invalid)?;
+    let given = input::read(&args.files, args.recursive, &args.namespace).map_err(Failure::invalid)?;
     let planned = compile_all(given.policies, &sources, propagation)?;
 
     let readings = reading::read(&planned, &sources)
