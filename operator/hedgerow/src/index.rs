@@ -98,6 +98,8 @@ pub struct TargetView {
 pub struct Outcome {
     /// By ConfigMap.
     pub written: BTreeMap<String, Written>,
+    /// Those that the policy names no longer and that could not be ended, by name.
+    pub retiring: BTreeMap<String, Written>,
     /// What is not as it should be of a document, by ConfigMap and key.
     pub faults: BTreeMap<(String, String), Fault>,
     /// The documents that are held off, by ConfigMap and key, until the ramps of their targets have begun anew.

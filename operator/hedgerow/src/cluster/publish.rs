@@ -87,6 +87,8 @@ pub enum Change {
     Created,
     /// New content.
     Updated,
+    /// What is remembered of its targets, or noted about it, and no document: clients are told nothing new.
+    Noted,
     /// What somebody else had edited or deleted.
     PutBack {
         /// The field manager that edited it, if it said.
@@ -206,7 +208,7 @@ impl Publisher {
             {
                 Ok(written) => {
                     if change == Change::Updated {
-                        change = describe(&current, before.as_ref(), desired);
+                        change = describe(&current, &written, before.as_ref(), desired);
                     }
                     let published = plan.published(change, desired, &current);
                     self.nudge(name, published.safer, &written);
@@ -475,7 +477,7 @@ impl Publisher {
 }
 
 /// What a write meant: the content before it may be somebody else's edit, or another policy's.
-fn describe(current: &Live, before: Option<&Live>, desired: &DesiredConfigMap) -> Change {
+fn describe(current: &Live, written: &Live, before: Option<&Live>, desired: &DesiredConfigMap) -> Change {
     let same_owner = current
         .record
         .owner
@@ -488,6 +490,7 @@ fn describe(current: &Live, before: Option<&Live>, desired: &DesiredConfigMap) -
         Some(before) if before.was_edited(current) => Change::PutBack {
             editor: current.editor.clone(),
         },
+        _ if written.documents == current.documents => Change::Noted,
         _ => Change::Updated,
     }
 }

@@ -49,7 +49,7 @@ impl Reconciler {
         .await;
 
         let before = self.index.handed(&entry.key).unwrap_or_default().1;
-        let mut written = BTreeMap::new();
+        let (mut written, mut retiring) = (BTreeMap::new(), BTreeMap::new());
         let (mut faults, mut joining) = (BTreeMap::new(), BTreeSet::new());
         let (mut again, mut valid_until) = (Vec::new(), Vec::new());
         let mut outcome = Outcome::Done;
@@ -84,7 +84,9 @@ impl Reconciler {
                 Err(why) => {
                     outcome = Outcome::Retry;
                     again.push(now);
-                    self.failed(&record.name, &why, None);
+                    let name = &record.name;
+                    let became = self.failed(name, &why, before.retiring.get(&name.name));
+                    retiring.insert(name.name.clone(), became);
                 }
             }
         }
@@ -96,6 +98,7 @@ impl Reconciler {
             &entry.key,
             index::Outcome {
                 written,
+                retiring,
                 faults,
                 joining,
                 again_at: again.into_iter().min(),
@@ -146,6 +149,7 @@ impl Reconciler {
     pub(super) fn tell_change(&self, entry: &PolicyEntry, name: &NamespacedName, change: &Change) {
         match change {
             Change::Unchanged => {}
+            Change::Noted => debug!(config_map = %name, "memory written"),
             Change::Created | Change::Updated => info!(config_map = %name, ?change, "written"),
             Change::TakenOver | Change::PutBack { .. } => {
                 info!(config_map = %name, ?change, "written");
