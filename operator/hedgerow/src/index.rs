@@ -8,6 +8,9 @@ mod change;
 mod counts;
 mod entry;
 mod outage;
+mod reads;
+mod state;
+mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
