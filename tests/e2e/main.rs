@@ -31,3 +31,4 @@ mod stop;
 mod tuning;
 mod unknown;
 mod upgrade;
+mod watching;

@@ -1,13 +1,13 @@
 //! Pods that mount a document look at it at once when their clients are to hedge less.
 
 use anyhow::{Result, ensure};
-use hedgerow_tests::{Namespace, eventually};
+use hedgerow_tests::{AuditEvent, Namespace, eventually};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
 use crate::policy::{CONFIG_MAP, policy, with};
-use crate::scene::{SOON, Scene};
+use crate::scene::{SOON, Scene, budgets};
 
 const NUDGED_ANNOTATION: &str = "hedgerow.dev/nudged";
 
@@ -57,7 +57,15 @@ async fn a_pod_is_annotated_when_hedging_goes_off_and_not_when_it_comes_back() {
     .await
     .unwrap();
 
-    let events = scene.audit.writes_by(scene.operator.user(), before).unwrap();
+    // What was written may be seen before its audit event.
+    let events = eventually("the nudge is in the audit log", SOON, async || {
+        let events = scene.audit.writes_by(scene.operator.user(), before)?;
+        let is_nudge = |event: &AuditEvent| event.object_ref.resource == "pods";
+        ensure!(events.iter().any(is_nudge), "not yet");
+        Ok(events)
+    })
+    .await
+    .unwrap();
     let at = |resource: &str| {
         events
             .iter()
@@ -92,12 +100,13 @@ async fn without_the_right_to_nudge_everything_else_works_and_people_are_told() 
     pod(&scene.namespace).await;
     scene.apply(&nudging_policy()).await;
     scene.reason("Tuned").await;
-    scene.condition("kb", "Published", "True", "Published").await;
+    // Before it matters: nothing went off yet.
+    let message = scene.condition("kb", "Published", "True", "NudgeForbidden").await;
+    assert!(message.contains("rbac-nudge.yaml"), "{message}");
+    assert_eq!(budgets(&scene.history()).last(), Some(&Some(10.0)));
 
     scene.service.queue(80.0);
     scene.reason("Saturated").await;
-    let message = scene.condition("kb", "Published", "True", "NudgeForbidden").await;
-    assert!(message.contains("rbac-nudge.yaml"), "{message}");
     scene.condition("kb", "Ready", "True", "Published").await;
     assert_eq!(nudged(&scene.namespace).await.unwrap(), None);
     let written = format!("ConfigMap {CONFIG_MAP}");

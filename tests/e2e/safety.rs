@@ -69,6 +69,31 @@ async fn a_target_that_comes_back_to_its_policy_comes_back_through_the_ramp() {
     assert_eq!(budgets(&scene.history()[known..]), THROUGH_THE_RAMP);
 }
 
+/// Its clients are told of nothing but the steps, though those of the other document had the whole budget before.
+#[tokio::test]
+async fn clients_of_a_config_map_that_comes_late_come_on_through_the_ramp() {
+    let scene = Scene::start("comes-late").await;
+    let stranger = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "late" } });
+    scene.apply(&stranger).await;
+    let mut both = policy("kb");
+    let late = json!({ "configMap": "late", "key": KEY, "targets": [{ "name": "shard-read" }] });
+    both["spec"]["publish"].as_array_mut().unwrap().push(late);
+    scene.apply(&both).await;
+    scene.reason("Tuned").await;
+    scene
+        .namespace
+        .kubectl(&["delete", "configmap", "late"])
+        .await
+        .unwrap();
+    eventually("it came on", SOON, async || {
+        let budgets = budgets(&scene.history_of("late"));
+        ensure!(budgets == THROUGH_THE_RAMP, "{budgets:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+}
+
 #[tokio::test]
 async fn documents_for_ever_go_off_when_another_policy_of_the_same_name_is_there() {
     let mut scene = Scene::start("namesake").await;

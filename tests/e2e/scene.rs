@@ -107,12 +107,17 @@ impl Scene {
 
     /// Every content that document has had, by the audit log. Writes that change no content (renewals, memory) are left out.
     pub(crate) fn history(&self) -> Vec<Value> {
+        self.history_of(CONFIG_MAP)
+    }
+
+    /// The same of the one under [`KEY`] of another ConfigMap.
+    pub(crate) fn history_of(&self, config_map: &str) -> Vec<Value> {
         let events = self.audit.since(Mark::default()).unwrap();
         let written = events.iter().filter(|event| {
             let object = &event.object_ref;
             let ours = object.resource == "configmaps" && object.namespace == self.namespace.name();
             // The name of an object that is created stands in its body alone.
-            let named = event.request_object["metadata"]["name"] == CONFIG_MAP || object.name == CONFIG_MAP;
+            let named = event.request_object["metadata"]["name"] == config_map || object.name == config_map;
             ours && named && event.is_write() && event.succeeded()
         });
         let texts = written.filter_map(|event| event.request_object["data"][KEY].as_str());

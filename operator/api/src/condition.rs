@@ -124,6 +124,8 @@ names! {
     DeliveryKind {
         /// Clients take on a changed file while they run.
         Live,
+        /// Clients take on a changed file while they run, but not one that is mounted: somebody has to copy it.
+        ByCopy,
         /// Clients want a restart, or a person who carries the change on.
         Manual,
     }

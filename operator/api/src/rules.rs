@@ -230,6 +230,12 @@ pub(crate) const WINDOW_WITHIN_MAX_WINDOW: CrossRule = rule(
 
 // Outcomes.
 
+pub(crate) const NO_BUCKET_SELECTED: CrossRule = rule(
+    "",
+    "(!has(self.matchLabels) || !('le' in self.matchLabels)) && \
+     (!has(self.matchExpressions) || self.matchExpressions.all(e, e.key != 'le'))",
+    "le is the bound of a bucket, and a histogram is read with all its buckets: leave it out",
+);
 pub(crate) const OUTCOMES_LABEL: CrossRule = rule(
     ".label",
     "self.label != '__name__' && self.label != 'le'",

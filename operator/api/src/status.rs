@@ -51,7 +51,8 @@ pub struct HedgePolicyStatus {
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
-    /// How many targets are hedged now, of all. Example: 2/3.
+    /// How many targets are hedged now, of those whose clients follow their documents by themselves; then those that only
+    /// a person or a restart switches, of which nobody knows. Examples: 2/3, 2/2 +1 by hand.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hedging: Option<String>,
 
@@ -360,7 +361,8 @@ pub struct OutputStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<String>,
 
-    /// How a change of the document reaches its clients: Live, or Manual where they need a restart or a person.
+    /// How a change of the document reaches its clients: Live; ByCopy where they do not follow a mounted file and need a
+    /// copy of it; or Manual where they need a restart or a person.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivery: Option<String>,
 

@@ -11,6 +11,17 @@ use serde_json::Value;
 const CASES: &str = include_str!("../../../tests/cases/crd-cases.jsonl");
 const BAD_OBJECTS: &str = include_str!("../../../tests/cases/crd-bad-objects.jsonl");
 
+/// How the messages begin by which the server refuses what does not fit the schema, where no rule does. Those without a
+/// message are refused by the type alone.
+const SERVERS_OWN: [&str; 6] = [
+    "Required value",
+    "Unsupported value",
+    "must be of type",
+    "should be ",
+    "should have ",
+    "unknown field",
+];
+
 #[derive(Deserialize)]
 struct Case {
     case: String,
@@ -53,13 +64,13 @@ fn a_spec_is_accepted_exactly_when_the_schema_accepts_it() {
 
 #[test]
 fn an_error_names_the_field_and_speaks_as_the_schema_does() {
-    let messages = rule_messages();
     let wrong: Vec<_> = cases(BAD_OBJECTS)
         .into_iter()
         .filter(|case| !case.accepted)
         .map(|case| {
             let errors = errors(&case.spec);
-            let by_rule = messages.iter().any(|message| message.contains(&case.message));
+            // The server words a few refusals itself. Any other message is a rule's: one that no rule has is out of date.
+            let by_rule = !SERVERS_OWN.iter().any(|own| case.message.starts_with(own));
             let named = errors.iter().any(|error| {
                 error.starts_with(&format!("{}: ", case.field)) && (!by_rule || error.contains(&case.message))
             });

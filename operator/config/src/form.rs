@@ -11,6 +11,7 @@ mod hdfs;
 mod hedge;
 mod kitex;
 mod loki;
+mod place;
 mod properties;
 mod proto_duration;
 mod tempo;
@@ -29,6 +30,7 @@ pub use self::grpc_service_config::GrpcMethod;
 pub use self::hdfs::HdfsClient;
 pub use self::kitex::KitexMethod;
 pub use self::loki::LokiClient;
+use self::place::twice;
 pub use self::properties::PropertiesPrefix;
 pub use self::tempo::TempoClient;
 use crate::Limits;
@@ -76,6 +78,8 @@ pub enum Form {
 pub enum Delivery {
     /// The client takes on a changed file while it runs.
     Live,
+    /// The same, but for a file that kubelet mounts: it follows a copy, which somebody has to keep.
+    ByCopy,
     /// The client wants a restart, or a person who carries the change on.
     Manual,
 }
@@ -104,6 +108,22 @@ impl Form {
         }
     }
 
+    /// Two targets that are told of in one place, the later one last: what one is told would overwrite what the other is.
+    pub fn one_place_twice(&self) -> Option<[&str; 2]> {
+        match self {
+            Self::GrpcServiceConfig(parts) => twice(parts),
+            Self::EnvoyRoute(parts) => twice(parts),
+            Self::DotnetHedging(parts) => twice(parts),
+            Self::Kitex(parts) => twice(parts),
+            Self::DataStax(parts) => twice(parts),
+            Self::Cassandra(parts) => twice(parts),
+            Self::Hdfs(parts) => twice(parts),
+            Self::Loki(parts) => twice(parts),
+            Self::Tempo(parts) => twice(parts),
+            Self::Properties(parts) => twice(parts),
+        }
+    }
+
     /// Whether the system can be told a part of a budget. One that cannot is off while the budget ramps up.
     pub const fn ramps(&self) -> bool {
         matches!(self, Self::Kitex(_) | Self::Properties(_))
@@ -115,8 +135,9 @@ impl Form {
             Self::GrpcServiceConfig(_)
             | Self::EnvoyRoute(_)
             | Self::DotnetHedging(_)
-            | Self::Kitex(_)
             | Self::Properties(_) => Delivery::Live,
+            // Its watcher waits for writes to the file, and kubelet replaces it.
+            Self::Kitex(_) => Delivery::ByCopy,
             Self::DataStax(_) | Self::Cassandra(_) | Self::Hdfs(_) | Self::Loki(_) | Self::Tempo(_) => {
                 Delivery::Manual
             }

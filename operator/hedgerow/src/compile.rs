@@ -164,7 +164,10 @@ impl Policy<'_> {
                 .as_ref()
                 .map(|deadline| deadline.parse())
                 .transpose()?,
-            fan_out: target.fan_out.and_then(|fan_out| u32::try_from(fan_out).ok()),
+            fan_out: target
+                .fan_out
+                .map(|fan_out| whole("fanOut", fan_out))
+                .transpose()?,
             delay: Delay {
                 quantile: target.delay.quantile()?,
                 min: target.delay.min.parse()?,
@@ -178,8 +181,8 @@ impl Policy<'_> {
             budget: Budget {
                 percent,
                 limited_by_source: percent < own_percent,
-                max_attempts: u8::try_from(budget.max_attempts).unwrap_or(2),
-                max_concurrent: u32::try_from(budget.per_client.max_concurrent).unwrap_or(1),
+                max_attempts: whole("budget.maxAttempts", budget.max_attempts)?,
+                max_concurrent: whole("budget.perClient.maxConcurrent", budget.per_client.max_concurrent)?,
                 min_per_second: budget.per_client.min_per_second.parse()?,
             },
             windows: Windows {
@@ -237,7 +240,10 @@ fn line(signal: &api::Signal) -> Result<SignalRules, Malformed> {
         (Some(off_above), Some(on_below)) => Line::Value {
             off_above: off_above.parse()?,
             on_below,
-            at_least: signal.at_least.and_then(|at_least| u32::try_from(at_least).ok()),
+            at_least: signal
+                .at_least
+                .map(|at_least| whole("atLeast", at_least))
+                .transpose()?,
         },
         _ => Line::Alert,
     };
@@ -245,6 +251,11 @@ fn line(signal: &api::Signal) -> Result<SignalRules, Malformed> {
         name: signal.name.to_string(),
         line,
     })
+}
+
+/// A number that is counted.
+fn whole<N: TryFrom<i32>>(field: &str, value: i32) -> Result<N, Malformed> {
+    N::try_from(value).map_err(|_| Malformed(format!("out of range: {field} is {value}")))
 }
 
 fn mode(mode: api::Mode) -> Mode {

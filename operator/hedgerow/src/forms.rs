@@ -1,6 +1,6 @@
 //! From what a policy says of a document to the form that its system reads. Pure.
 
-use hedgerow_api::{Format, Output, PublishedTarget};
+use hedgerow_api::{Format, HedgePolicySpec, Output, PublishedTarget};
 use hedgerow_config::{
     CassandraTable, DataStaxProfile, DotnetClient, EnvoyCluster, Form, GrpcMethod, HdfsClient, KitexMethod,
     Limits, LokiClient, Part, PropertiesPrefix, TempoClient,
@@ -66,6 +66,30 @@ impl<F: Fn(&str) -> Option<Told>> Parts<'_, F> {
         };
         self.output.targets.iter().filter_map(part).collect()
     }
+}
+
+/// Two targets that a document would tell of in one place, of which one would be lost: where, and what to do.
+pub(crate) fn one_place_twice(spec: &HedgePolicySpec) -> Option<String> {
+    let off = |_: &str| {
+        Some(Told::off(Limits {
+            deadline: None,
+            max_attempts: 2,
+            max_concurrent: 1,
+        }))
+    };
+    let twice = |(at, output): (usize, &Output)| {
+        let form = form(output, off)?;
+        let [earlier, later] = form.one_place_twice()?;
+        let index = output.targets.iter().position(|target| *target.name == *later)?;
+        let mut block = serde_json::to_value(&output.targets[index]).ok()?;
+        block.as_object_mut()?.remove("name");
+        Some(format!(
+            "spec.publish[{at}].targets[{index}]: {later} has the same place in {}/{} as {earlier}, {block}: publish one of \
+             the two, or give each a place of its own",
+            output.config_map, output.key
+        ))
+    };
+    spec.publish.iter().enumerate().find_map(twice)
 }
 
 fn grpc_method(target: &PublishedTarget) -> Option<GrpcMethod> {
@@ -180,10 +204,57 @@ mod tests {
             let expected = match (format.is_native(), format.is_manual()) {
                 (true, _) => None,
                 (false, true) => Some(Delivery::Manual),
+                (false, false) if format.needs_copy() => Some(Delivery::ByCopy),
                 (false, false) => Some(Delivery::Live),
             };
             assert_eq!(delivery, expected, "{format:?}");
         }
+    }
+
+    fn publishing(format: &str, targets: &serde_json::Value) -> HedgePolicySpec {
+        let mut spec = crate::fixtures::written_spec();
+        spec["publish"] = json!([
+            { "configMap": "other", "key": "k", "format": "Properties", "targets": [{ "name": "shard-read" }] },
+            { "configMap": "kb", "key": "k", "format": format, "targets": targets },
+        ]);
+        serde_json::from_value(spec).unwrap()
+    }
+
+    #[test]
+    fn two_targets_in_one_place_of_a_document_are_told_with_the_place() {
+        let cluster =
+            |name: &str, cluster: &str| json!({ "name": name, "envoyRoute": { "cluster": cluster } });
+        let spec = publishing(
+            "EnvoyRoute",
+            &json!([cluster("a", "kb"), cluster("b", "faq"), cluster("c", "kb")]),
+        );
+        assert_eq!(
+            one_place_twice(&spec).unwrap(),
+            "spec.publish[1].targets[2]: c has the same place in kb/k as a, {\"envoyRoute\":{\"cluster\":\"kb\"}}: publish \
+             one of the two, or give each a place of its own"
+        );
+        let apart = publishing("EnvoyRoute", &json!([cluster("a", "kb"), cluster("b", "faq")]));
+        assert_eq!(one_place_twice(&apart), None);
+    }
+
+    /// As the system itself reads its keys.
+    #[test]
+    fn places_are_the_same_where_the_system_takes_them_for_the_same() {
+        let client =
+            |name: &str, client: &str| json!({ "name": name, "dotnetHedging": { "client": client } });
+        let spec = publishing(
+            "DotnetHedging",
+            &json!([client("a", "search"), client("b", "Search")]),
+        );
+        assert!(one_place_twice(&spec).is_some());
+        let spec = publishing(
+            "DataStax",
+            &json!([{ "name": "a" }, { "name": "b", "dataStax": {} }]),
+        );
+        assert!(one_place_twice(&spec).is_some());
+        let method = |name: &str, method: &str| json!({ "name": name, "kitex": { "client": "front", "server": "search", "method": method } });
+        let spec = publishing("Kitex", &json!([method("a", "Read"), method("b", "read")]));
+        assert_eq!(one_place_twice(&spec), None);
     }
 
     #[test]

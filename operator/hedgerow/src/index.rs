@@ -8,6 +8,9 @@ mod change;
 mod counts;
 mod entry;
 mod outage;
+mod reads;
+mod state;
+mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -98,6 +101,8 @@ pub struct TargetView {
 pub struct Outcome {
     /// By ConfigMap.
     pub written: BTreeMap<String, Written>,
+    /// Those that the policy names no longer and that could not be ended, by name.
+    pub retiring: BTreeMap<String, Written>,
     /// What is not as it should be of a document, by ConfigMap and key.
     pub faults: BTreeMap<(String, String), Fault>,
     /// The documents that are held off, by ConfigMap and key, until the ramps of their targets have begun anew.

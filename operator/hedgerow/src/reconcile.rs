@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures::future::{join, join_all};
 use hedgerow_api::Mode;
-use hedgerow_tuner::Timestamp;
+use hedgerow_tuner::{Decision, Timestamp};
 use tokio::sync::Notify;
 use tracing::{error, info};
 
@@ -52,6 +52,7 @@ impl Reconciler {
         let Some(entry) = self.cluster.policies.get(key) else {
             return self.forget(key, now).await;
         };
+        self.note_readers(&entry);
         let refusal = match self.validate(&entry) {
             Verdict::Follow(follow) => {
                 let refusal = follow.refusal.clone();
@@ -164,8 +165,11 @@ impl Reconciler {
         }
         self.index.forget(key);
         self.cluster.status.forget(key);
-        self.cluster.nudger.forget(key);
-        self.release_orphans(key, now).await
+        let released = self.release_orphans(key, now).await;
+        if released != Outcome::Retry {
+            self.cluster.nudger.forget(key);
+        }
+        released
     }
 
     /// Releases what a policy of this name has left that is gone, though another of its name be there: except for what that
@@ -205,7 +209,7 @@ impl Reconciler {
         let off = join_all(off).await;
         for (record, result) in records.iter().zip(&off) {
             if let Ok(published) = result {
-                self.nudge(entry, &record.name, published);
+                self.tell_change(entry, &record.name, &published.change);
             }
         }
         let written = self.all_off(&records, off);
@@ -226,15 +230,15 @@ impl Reconciler {
         outcome
     }
 
-    /// One line of log and one count for each target whose clients are told something else.
+    /// One line of log for each target of which people are told something else, and a count where clients are: also of another
+    /// limit, which is another revision.
     fn tell_changes(&self, key: &PolicyKey, follow: &Follow, decided: &Decided) {
         for (target, (decision, _)) in follow.compiled.targets.iter().zip(&decided.targets) {
             let before = decided.before.get(&target.name);
-            if before.is_some_and(|before| before.orders == decision.orders) {
-                continue;
-            }
-            if before.is_some() {
-                self.metrics.changed(decision.orders.reason);
+            match before.map(|before| news(before, decision)) {
+                Some(News::None) => continue,
+                Some(News::ForClients) => self.metrics.changed(decision.orders.reason),
+                Some(News::ForPeople) | None => {}
             }
             let hedging = decision.orders.hedging;
             info!(
@@ -244,7 +248,7 @@ impl Reconciler {
                 enabled = hedging.is_some(),
                 delay_ms = hedging.map(|hedging| hedging.delay_ms),
                 percent = hedging.map(|hedging| hedging.percent),
-                was = before.map(|before| before.orders.reason.as_str()),
+                was = before.map(|before| before.reason.as_str()),
                 reason = %decision.reason,
                 message = %decision.message,
                 "decided"
@@ -309,7 +313,57 @@ impl Reconciler {
     }
 }
 
+/// To whom a decision is news.
+#[derive(Debug, PartialEq, Eq)]
+enum News {
+    None,
+    /// The reason is another, and clients are told the same.
+    ForPeople,
+    ForClients,
+}
+
+/// Orders and limits together are what clients are told; a change of either is a revision.
+fn news(before: &Decision, after: &Decision) -> News {
+    if before.orders != after.orders || before.revision != after.revision {
+        News::ForClients
+    } else if before.reason != after.reason {
+        News::ForPeople
+    } else {
+        News::None
+    }
+}
+
 /// What is to be done after two parts of a piece of work.
 fn worse(one: Outcome, other: Outcome) -> Outcome {
     if one == Outcome::Retry { one } else { other }
+}
+
+#[cfg(test)]
+mod tests {
+    use hedgerow_tuner::Reason;
+
+    use super::*;
+    use crate::fixtures::{at, index, policy, read, sample};
+
+    #[test]
+    fn another_limit_is_news_for_clients_and_another_reason_for_people() {
+        let index = index();
+        sample(&index, at(0), |now| read(now, 3.0));
+        let before = index.view(&policy()).unwrap().remove(0).decision.unwrap();
+        assert_eq!(news(&before, &before), News::None);
+        let limit = Decision {
+            revision: before.revision + 1,
+            ..before.clone()
+        };
+        assert_eq!(news(&before, &limit), News::ForClients);
+        let mut off = before.clone();
+        off.orders.hedging = None;
+        off.orders.reason = Reason::Saturated;
+        assert_eq!(news(&before, &off), News::ForClients);
+        let held = Decision {
+            reason: Reason::Held,
+            ..before.clone()
+        };
+        assert_eq!(news(&before, &held), News::ForPeople);
+    }
 }

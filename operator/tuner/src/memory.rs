@@ -11,7 +11,7 @@ use crate::delay::{Latch, SlowMode};
 use crate::diagnosis::Findings;
 use crate::history::History;
 use crate::switch::Phase;
-use crate::{Measured, Orders, Rules, Timestamp};
+use crate::{Measured, Orders, Reason, Rules, Timestamp};
 
 /// What must outlive a restart, for one target. Opaque but for the fields here: written with the documents, read back at
 /// start, the newest per target wins. Fields that a later version adds are ignored; those that it misses are as never set.
@@ -180,6 +180,18 @@ impl Memory {
         self.orders
             .as_ref()
             .is_some_and(|orders| orders.hedging.is_some())
+    }
+
+    /// Whether clients were told to hedge with the whole budget.
+    pub fn has_whole_budget(&self) -> bool {
+        let tuned = |orders: &Orders| orders.hedging.is_some() && orders.reason == Reason::Tuned;
+        self.orders.as_ref().is_some_and(tuned)
+    }
+
+    /// Whether clients were told to hedge more than at the first step of a ramp: nobody may come to that in one step.
+    pub fn is_past_first_step(&self) -> bool {
+        let first = Phase::restarted(Timestamp::default()).share();
+        self.lets_hedge() && self.phase.is_some_and(|phase| phase.share() > first)
     }
 
     /// Notes that clients went off without a decision: their documents expired, or were written off as they stood. They come

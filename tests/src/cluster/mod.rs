@@ -11,12 +11,13 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use http::Request;
 use kube::Client;
+use serde_json::{Value, json};
 
 pub use self::credentials::Credentials;
 pub(crate) use self::credentials::client_of;
 pub use self::namespace::Namespace;
 use crate::audit::POLICY;
-use crate::{Audit, Kubectl, Part, Process, eventually, free_port, part, scratch};
+use crate::{Audit, Kubectl, Part, Process, eventually, free_port, http_client, part, scratch};
 
 /// About 3 s on an idle machine.
 const READY_WITHIN: Duration = Duration::from_secs(60);
@@ -26,10 +27,12 @@ const READY_WITHIN: Duration = Duration::from_secs(60);
 pub struct Cluster {
     folder: PathBuf,
     url: String,
+    etcd_url: String,
     admin: Credentials,
     // Declared in the order in which they are to stop.
     controllers: Option<Process>,
-    api_server: Process,
+    /// `None` while it was killed.
+    api_server: Option<Process>,
     etcd: Process,
 }
 
@@ -68,9 +71,10 @@ impl ClusterOptions {
         let mut cluster = Cluster {
             folder,
             url,
+            etcd_url,
             admin,
             controllers: None,
-            api_server,
+            api_server: Some(api_server),
             etcd,
         };
         cluster.wait_until_ready().await?;
@@ -112,6 +116,43 @@ impl Cluster {
             &self.folder.join("controllers.log"),
         )?);
         Ok(self)
+    }
+
+    /// `kill -9` for the API server; etcd keeps what it stored.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn kill_api_server(&mut self) -> Result<()> {
+        self.api_server
+            .take()
+            .context("the API server does not run")?
+            .kill();
+        Ok(())
+    }
+
+    /// Has etcd forget what was before now, as it does by itself every few minutes: no watch may begin before.
+    ///
+    /// # Errors
+    /// When etcd does not answer.
+    pub async fn forget_history(&self) -> Result<()> {
+        let http = http_client(Duration::from_secs(10))?;
+        let ask = async |path: &str, body: Value| -> Result<Value> {
+            let request = http.post(format!("{}/v3/{path}", self.etcd_url)).json(&body);
+            Ok(request.send().await?.error_for_status()?.json().await?)
+        };
+        let status = ask("maintenance/status", json!({})).await?;
+        let revision = &status["header"]["revision"];
+        ask("kv/compaction", json!({ "revision": revision, "physical": true })).await?;
+        Ok(())
+    }
+
+    /// Starts the API server again after it was killed, and waits until it is ready.
+    ///
+    /// # Errors
+    /// When it ends, or is not ready in time.
+    pub async fn start_api_server(&mut self) -> Result<()> {
+        self.api_server = Some(start_api_server(&self.folder, &self.url, &self.etcd_url)?);
+        self.wait_until_ready().await
     }
 
     /// The API server's URL.
@@ -163,18 +204,18 @@ impl Cluster {
         let controllers = self.controllers.as_ref().map(Process::pid);
         controllers
             .into_iter()
-            .chain([self.api_server.pid(), self.etcd.pid()])
+            .chain(self.api_server.as_ref().map(Process::pid))
+            .chain([self.etcd.pid()])
             .collect()
     }
 
     async fn wait_until_ready(&mut self) -> Result<()> {
         eventually("the API server is ready", READY_WITHIN, async || {
             self.etcd.must_run()?;
-            self.api_server.must_run()?;
+            let api_server = self.api_server.as_mut().context("the API server does not run")?;
+            api_server.must_run()?;
             self.admin.write_kubeconfig()?;
-            ready(&self.admin)
-                .await
-                .with_context(|| self.api_server.log_tail())
+            ready(&self.admin).await.with_context(|| api_server.log_tail())
         })
         .await
     }

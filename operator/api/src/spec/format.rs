@@ -93,6 +93,11 @@ impl Format {
         )
     }
 
+    /// Whether its clients follow a file only while it stays the same file, which one that kubelet mounts does not.
+    pub const fn needs_copy(self) -> bool {
+        matches!(self, Self::Kitex)
+    }
+
     /// Whether the document says what hedging may cost. Where it does not, the client needs a limit of its own.
     pub const fn has_budget(self) -> bool {
         matches!(self, Self::Hedgerow | Self::Kitex | Self::Properties)

@@ -15,6 +15,7 @@ use crate::{limits, preset, rules};
     validation = rules::METRIC_NEEDS_MEASURES,
     validation = rules::PRESET_FIXES,
     validation = rules::PRESET_LABELS_FREE,
+    validation = rules::NO_BUCKET_SELECTED,
     validation = rules::UNIT_KNOWN,
     validation = rules::CANCELLED_KNOWN,
     validation = rules::PRESET_HIDES_CANCELLED,

@@ -135,7 +135,7 @@ impl<'a> At<'a> {
         for (index, key) in keys.enumerate() {
             if !seen.insert(key) {
                 self.index(index).error(
-                    "Duplicate value: another item of the list has the same key",
+                    "Duplicate value: another item of the list has the same key; leave one of the two out, or rename it",
                     None::<&str>,
                 );
             }

@@ -10,6 +10,11 @@ use crate::{
 pub(super) fn check(at: &mut At<'_>, latency: &Latency) {
     check_what_is_read(at, latency);
     check_selector(at, &latency.match_labels, &latency.match_expressions);
+    at.rule(
+        rules::NO_BUCKET_SELECTED,
+        !selects_by(latency, BOUND_LABEL),
+        None::<&str>,
+    );
     if let Some(outcomes) = &latency.outcomes {
         check_outcomes(&mut at.field("outcomes"), outcomes);
         at.rule(

@@ -5,6 +5,7 @@
 
 use std::fmt::Write;
 
+use super::place::Place;
 use super::told::told_places;
 use super::{Part, RenderError};
 
@@ -29,6 +30,12 @@ pub struct CassandraTable {
     pub keyspace: String,
     /// The table, likewise: 1 to 222 characters.
     pub table: String,
+}
+
+impl Place for CassandraTable {
+    fn is_same(&self, other: &Self) -> bool {
+        self == other
+    }
 }
 
 pub(super) fn render(parts: &[Part<CassandraTable>]) -> Result<String, RenderError> {

@@ -7,6 +7,7 @@
 use std::fmt::Write;
 
 use super::hedge::Hedge;
+use super::place::Place;
 use super::told::told_places;
 use super::{Part, RenderError};
 
@@ -30,6 +31,12 @@ const NOTE: &str = "\
 pub struct DataStaxProfile {
     /// The profile; `None` is the default one. Neither empty nor `default`, which the driver refuses.
     pub profile: Option<String>,
+}
+
+impl Place for DataStaxProfile {
+    fn is_same(&self, other: &Self) -> bool {
+        self == other
+    }
 }
 
 pub(super) fn render(parts: &[Part<DataStaxProfile>]) -> Result<String, RenderError> {

@@ -12,6 +12,7 @@ use std::ops::RangeInclusive;
 
 use super::base::{self, Node};
 use super::hedge::Hedge;
+use super::place::Place;
 use super::time_span::TimeSpan;
 use super::told::told;
 use super::tree::Tree;
@@ -45,6 +46,12 @@ pub struct DotnetClient {
     pub client: String,
 }
 
+impl Place for DotnetClient {
+    fn is_same(&self, other: &Self) -> bool {
+        same_key(&self.client, &other.client)
+    }
+}
+
 pub(super) fn render(parts: &[Part<DotnetClient>], base: Option<&str>) -> Result<String, RenderError> {
     let mut settings = match base {
         Some(base) => base::read_json(base)?,
@@ -57,7 +64,7 @@ pub(super) fn render(parts: &[Part<DotnetClient>], base: Option<&str>) -> Result
             None => Ok(Timeouts::of_deadline(part)),
         })
         .collect::<Result<Vec<_>, _>>()?;
-    let hedges = told(parts, |a, b| same_key(&a.client, &b.client))?;
+    let hedges = told(parts)?;
     if let Some(base) = base
         && hedges.iter().all(Option::is_none)
     {

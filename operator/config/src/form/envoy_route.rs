@@ -11,6 +11,7 @@
 
 use super::base::{self, Node};
 use super::hedge::Hedge;
+use super::place::Place;
 use super::proto_duration;
 use super::told::told;
 use super::tree::Tree;
@@ -48,6 +49,12 @@ pub struct EnvoyCluster {
     pub cluster: String,
 }
 
+impl Place for EnvoyCluster {
+    fn is_same(&self, other: &Self) -> bool {
+        self == other
+    }
+}
+
 pub(super) fn render(parts: &[Part<EnvoyCluster>], base: Option<&str>) -> Result<String, RenderError> {
     let Some(text) = base else {
         return Err(base::bad(
@@ -61,7 +68,7 @@ pub(super) fn render(parts: &[Part<EnvoyCluster>], base: Option<&str>) -> Result
         .iter()
         .map(|part| routes(&config, &part.place.cluster))
         .collect::<Result<Vec<_>, _>>()?;
-    let hedges = told(parts, |a, b| a == b)?;
+    let hedges = told(parts)?;
     let mut changes = Vec::new();
     for ((part, hedge), routes) in parts.iter().zip(hedges).zip(found) {
         let Some(hedge) = hedge else { continue };

@@ -17,6 +17,7 @@ use std::collections::HashSet;
 
 use super::base::{self, Node, exactly};
 use super::hedge::Hedge;
+use super::place::Place;
 use super::proto_duration;
 use super::told::told;
 use super::tree::Tree;
@@ -42,6 +43,12 @@ pub struct GrpcMethod {
 /// A service and a method; an empty one stands for all.
 type Name<'a> = (&'a str, &'a str);
 
+impl Place for GrpcMethod {
+    fn is_same(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
 pub(super) fn render(parts: &[Part<GrpcMethod>], base: Option<&str>) -> Result<String, RenderError> {
     let pristine = match base {
         Some(base) => base::read_json(base)?,
@@ -52,7 +59,7 @@ pub(super) fn render(parts: &[Part<GrpcMethod>], base: Option<&str>) -> Result<S
         .iter()
         .map(|part| source(&entries, part.place.name()))
         .collect::<Result<Vec<_>, _>>()?;
-    let hedges = told(parts, |a, b| a.name() == b.name())?;
+    let hedges = told(parts)?;
     for (part, hedge) in parts.iter().zip(&hedges) {
         if hedge.is_some() && part.place.service.is_empty() {
             return Err(part.cannot("names no service, which would be every call of the client: name one"));

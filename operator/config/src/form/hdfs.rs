@@ -3,6 +3,7 @@
 //! Source: `hdfs-default.xml`, and `DfsClientConf` and `DFSInputStream` of
 //! [Hadoop 3](https://github.com/apache/hadoop/tree/trunk/hadoop-hdfs-project/hadoop-hdfs-client).
 
+use super::place::Place;
 use super::told::told_one;
 use super::{Part, RenderError};
 
@@ -33,6 +34,12 @@ impl Part<HdfsClient> {
     fn threads(&self) -> u32 {
         let in_flight = self.limits.max_concurrent;
         self.place.threads.unwrap_or(in_flight).min(in_flight)
+    }
+}
+
+impl Place for HdfsClient {
+    fn is_same(&self, _other: &Self) -> bool {
+        true
     }
 }
 

@@ -2,6 +2,7 @@
 
 use hedgerow_tuner::Reason;
 
+use super::place::Place;
 use super::{Part, RenderError};
 use crate::Limits;
 
@@ -55,15 +56,12 @@ impl Hedge {
     }
 
     /// What each part orders. Two parts in one place, of which one hedges, would overwrite each other.
-    pub(super) fn of_all<P>(
-        parts: &[Part<P>],
-        same_place: impl Fn(&P, &P) -> bool,
-    ) -> Result<Vec<Option<Self>>, RenderError> {
+    pub(super) fn of_all<P: Place>(parts: &[Part<P>]) -> Result<Vec<Option<Self>>, RenderError> {
         let hedges = parts.iter().map(Self::of).collect::<Result<Vec<_>, _>>()?;
         for (at, part) in parts.iter().enumerate() {
             let earlier = parts[..at]
                 .iter()
-                .position(|earlier| same_place(&earlier.place, &part.place));
+                .position(|earlier| earlier.place.is_same(&part.place));
             if let Some(earlier) = earlier
                 && (hedges[earlier].is_some() || hedges[at].is_some())
             {

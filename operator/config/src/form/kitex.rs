@@ -9,6 +9,7 @@
 
 use super::base::{self, Node, exactly};
 use super::hedge::Hedge;
+use super::place::Place;
 use super::tree::Tree;
 use super::{Part, RenderError};
 
@@ -43,6 +44,12 @@ pub struct KitexMethod {
     pub method: String,
 }
 
+impl Place for KitexMethod {
+    fn is_same(&self, other: &Self) -> bool {
+        self == other
+    }
+}
+
 pub(super) fn render(parts: &[Part<KitexMethod>], base: Option<&str>) -> Result<String, RenderError> {
     let mut config = match base {
         Some(base) => base::read_json(base)?,
@@ -53,7 +60,7 @@ pub(super) fn render(parts: &[Part<KitexMethod>], base: Option<&str>) -> Result<
             check_base(&config, &part.place)?;
         }
     }
-    let hedges = Hedge::of_all(parts, |a, b| a == b)?;
+    let hedges = Hedge::of_all(parts)?;
     if let Some(base) = base
         && hedges.iter().all(Option::is_none)
     {

@@ -3,6 +3,7 @@
 //! Source, Loki 3.7: `pkg/storage/chunk/client/hedging/hedging.go` and the library
 //! [`hedgedhttp`](https://github.com/cristalhq/hedgedhttp) 0.9.1 under it.
 
+use super::place::Place;
 use super::told::told_one;
 use super::{Part, RenderError};
 
@@ -25,6 +26,12 @@ const NOTE: &str = "\
 pub struct LokiClient {
     /// Hedges per second of a process at most, from 1; `None` is Loki's default, 5.
     pub max_per_second: Option<u32>,
+}
+
+impl Place for LokiClient {
+    fn is_same(&self, _other: &Self) -> bool {
+        true
+    }
 }
 
 pub(super) fn render(parts: &[Part<LokiClient>]) -> Result<String, RenderError> {

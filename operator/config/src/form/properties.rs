@@ -6,6 +6,7 @@
 use std::fmt::{Display, Write};
 
 use super::hedge::Hedge;
+use super::place::Place;
 use super::{Part, RenderError};
 use crate::Terms;
 
@@ -32,14 +33,19 @@ impl PropertiesPrefix {
     }
 }
 
+impl Place for PropertiesPrefix {
+    fn is_same(&self, other: &Self) -> bool {
+        self.dotted() == other.dotted()
+    }
+}
+
 pub(super) fn render(parts: &[Part<PropertiesPrefix>]) -> Result<String, RenderError> {
-    let same = |a: &PropertiesPrefix, b: &PropertiesPrefix| a.dotted() == b.dotted();
-    let hedges = Hedge::of_all(parts, same)?;
+    let hedges = Hedge::of_all(parts)?;
     let mut blocks = Vec::new();
     for (at, (part, hedge)) in parts.iter().zip(hedges).enumerate() {
         if parts[..at]
             .iter()
-            .all(|earlier| !same(&earlier.place, &part.place))
+            .all(|earlier| !earlier.place.is_same(&part.place))
         {
             blocks.push(block(part, hedge)?);
         }

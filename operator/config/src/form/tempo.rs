@@ -2,6 +2,7 @@
 //!
 //! Source: `tempodb/backend/{s3,gcs,azure}` of [Tempo](https://github.com/grafana/tempo), the configs and where they are used.
 
+use super::place::Place;
 use super::told::told_one;
 use super::{Part, RenderError};
 
@@ -22,6 +23,12 @@ const NOTE: &str = "\
 pub struct TempoClient {
     /// Always `None`: Tempo has no such setting, and a limit that does not hold is refused.
     pub max_per_second: Option<u32>,
+}
+
+impl Place for TempoClient {
+    fn is_same(&self, _other: &Self) -> bool {
+        true
+    }
 }
 
 pub(super) fn render(parts: &[Part<TempoClient>]) -> Result<String, RenderError> {

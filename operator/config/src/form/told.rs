@@ -6,14 +6,12 @@
 use hedgerow_tuner::Reason;
 
 use super::hedge::Hedge;
+use super::place::Place;
 use super::{Part, RenderError};
 
 /// What each part is told; `None` is off.
-pub(super) fn told<P>(
-    parts: &[Part<P>],
-    same_place: impl Fn(&P, &P) -> bool,
-) -> Result<Vec<Option<Hedge>>, RenderError> {
-    let hedges = Hedge::of_all(parts, same_place)?.into_iter().zip(parts);
+pub(super) fn told<P: Place>(parts: &[Part<P>]) -> Result<Vec<Option<Hedge>>, RenderError> {
+    let hedges = Hedge::of_all(parts)?.into_iter().zip(parts);
     Ok(hedges
         .map(|(hedge, part)| hedge.filter(|_| has_whole_budget(part)))
         .collect())
@@ -23,18 +21,18 @@ pub(super) fn told<P>(
 ///
 /// A target that hedges in a place that `check` refuses is refused. One that is off there is left out: nothing hedges in a
 /// place that cannot be, and off must not be held up.
-pub(super) fn told_places<P: PartialEq>(
+pub(super) fn told_places<P: Place>(
     parts: &[Part<P>],
     check: impl Fn(&Part<P>) -> Result<(), RenderError>,
 ) -> Result<Vec<(&P, Option<Hedge>)>, RenderError> {
-    let hedges = Hedge::of_all(parts, PartialEq::eq)?;
+    let hedges = Hedge::of_all(parts)?;
     let mut told: Vec<(&P, Option<Hedge>)> = Vec::new();
     for (part, hedge) in parts.iter().zip(hedges) {
         match check(part) {
             Err(refused) if hedge.is_some() => return Err(refused),
             Err(_) => {}
             // Both are off.
-            Ok(()) if told.iter().any(|(place, _)| **place == part.place) => {}
+            Ok(()) if told.iter().any(|(place, _)| place.is_same(&part.place)) => {}
             Ok(()) => told.push((&part.place, hedge.filter(|_| has_whole_budget(part)))),
         }
     }
@@ -42,11 +40,11 @@ pub(super) fn told_places<P: PartialEq>(
 }
 
 /// The same for a document with one place: the target that hedges, or `None`, which is off.
-pub(super) fn told_one<P>(
+pub(super) fn told_one<P: Place>(
     parts: &[Part<P>],
     check: impl Fn(&Part<P>) -> Result<(), RenderError>,
 ) -> Result<Option<(&Part<P>, Hedge)>, RenderError> {
-    let hedges = Hedge::of_all(parts, |_, _| true)?;
+    let hedges = Hedge::of_all(parts)?;
     let told = parts
         .iter()
         .zip(hedges)

@@ -23,6 +23,7 @@ use super::client::WATCH_SECONDS;
 use super::events::{Notice, Severity};
 use super::lease::Leadership;
 use super::name::NamespacedName;
+use super::write::TOKEN_REMEDY;
 
 /// How many objects a list asks for at once.
 const PAGE: u32 = 500;
@@ -139,8 +140,9 @@ where
                 Ok(()) => {}
                 Err(error) => {
                     let (what, namespace) = (self.source.what, self.source.namespace.as_deref());
-                    warn!(what, namespace, %error, "watch failed, trying again");
-                    self.tell(self.slot.failed(error.to_string()));
+                    let why = explained(error);
+                    warn!(what, namespace, error = why, "watch failed, trying again");
+                    self.tell(self.slot.failed(why));
                     if !resumes(error) {
                         version = None;
                     }
@@ -238,6 +240,14 @@ where
 fn without_managers<T: Resource>(mut object: T) -> T {
     object.meta_mut().managed_fields = None;
     object
+}
+
+/// What happened, and what to do where a person can.
+fn explained(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if status.code == 401 => format!("{error}; {TOKEN_REMEDY}"),
+        _ => error.to_string(),
+    }
 }
 
 /// Whether a watch may go on from where it was: the server still knows that version, and nothing was sent that cannot be

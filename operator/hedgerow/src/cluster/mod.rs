@@ -45,7 +45,7 @@ pub use self::events::{Notice, Recorder, Severity};
 pub use self::fence::{BootTime, Fence, NotLeading};
 pub use self::lease::{Leadership, LeaseSettings};
 pub use self::name::{NamespacedName, PolicyKey};
-pub use self::nudge::{Nudge, NudgeLimits, Nudger};
+pub use self::nudge::{NudgeLimits, Nudger, PodLabels};
 pub use self::outputs::Outputs;
 pub use self::policies::{Policies, PolicyEntry};
 pub use self::publish::{
@@ -124,6 +124,7 @@ impl Cluster {
         let outputs = Outputs::new(&settings.instance, policies.clone(), changes.clone());
         let stops = Stops::new(&settings.operator_namespace, policies.clone(), changes.clone());
         let writes = &clients.writes;
+        let nudger = Nudger::new(writes.clone(), writer.clone(), changes.clone(), settings.nudge);
         Self {
             publisher: Publisher::new(
                 writes.clone(),
@@ -131,9 +132,10 @@ impl Cluster {
                 settings.instance.clone(),
                 policies.clone(),
                 outputs.clone(),
+                nudger.clone(),
             ),
             status: StatusWriter::new(writes.clone(), writer.clone()),
-            nudger: Nudger::new(writes.clone(), writer.clone(), changes.clone(), settings.nudge),
+            nudger,
             events: Recorder::new(writes.clone(), writer, settings.reporter.clone()),
             caches,
             policies,

@@ -7,40 +7,41 @@
 //! It is a help and no more. A document is written first and never waits for it; a nudge that is lost costs a minute, which
 //! is what every client has to bear with anyway.
 
+mod errand;
+mod pods;
+mod rights;
 mod waiting;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
-use hedgerow_api::names::{FIELD_MANAGER, NUDGED_ANNOTATION};
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::{ListParams, Patch, PatchParams};
-use kube::core::PartialObjectMeta;
-use kube::{Api, Client, ResourceExt as _};
-use serde_json::json;
-use tokio::time::{Instant, sleep_until};
+use kube::Client;
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 use tracing::{debug, info, warn};
 
+use self::errand::{Errand, Job};
 use self::waiting::Waiting;
 use super::changes::Changes;
 use super::name::{NamespacedName, PolicyKey};
 use super::queue::{Bucket, WriteRate};
-use super::write::{WriteError, WriteKind, Writer, bounded};
+use super::write::{WriteError, WriteKind, Writer};
 
-/// Pods of one output are annotated so many at once.
+/// Pods of one output are annotated so many at once, and then it is another's turn.
 const AT_ONCE: usize = 8;
-/// Pods are listed so many at once.
-const PAGE: u32 = 500;
-/// Those that have ended read no file any more.
-const NOT_ENDED: &str = "status.phase!=Succeeded,status.phase!=Failed";
+/// A right that is missing is asked for so often, since nobody tells when it is granted.
+const ASK_AGAIN: Duration = Duration::from_secs(60);
+
+/// The labels of pods.
+pub type PodLabels = BTreeMap<String, String>;
 
 /// How much nudging the API server is to bear.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NudgeLimits {
     /// Pods of one output; those beyond are counted and follow within the minute.
     pub pods: usize,
-    /// Pods of all outputs.
+    /// Pods of all outputs; policies share it in turns.
     pub rate: WriteRate,
 }
 
@@ -58,7 +59,7 @@ impl Default for NudgeLimits {
 
 /// Pods that are to look at what was just written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Nudge {
+pub(super) struct Nudge {
     /// Who asks.
     pub policy: PolicyKey,
     /// What was written; the pods are in its namespace.
@@ -66,7 +67,7 @@ pub struct Nudge {
     /// Its version.
     pub version: String,
     /// The labels of the pods; never empty, since that would be all pods.
-    pub pods: BTreeMap<String, String>,
+    pub pods: PodLabels,
 }
 
 /// Annotates pods. Cheap to clone.
@@ -82,9 +83,20 @@ struct Inner {
     /// `None`: the administrator has not allowed it.
     limits: Option<NudgeLimits>,
     waiting: Waiting,
-    bucket: Mutex<Bucket>,
-    /// The policies whose pods could not be nudged for want of a right, and what to do.
-    forbidden: Mutex<BTreeMap<PolicyKey, String>>,
+    /// Held while one waits for a token: so they get it in the order in which they came.
+    bucket: tokio::sync::Mutex<Bucket>,
+    known: Mutex<Known>,
+}
+
+/// What is known of the policies that ask for it.
+#[derive(Default)]
+struct Known {
+    /// The pods that read a ConfigMap, and whose it is; also of one that its policy names no longer, until it has ended.
+    readers: BTreeMap<NamespacedName, (PolicyKey, Vec<PodLabels>)>,
+    /// The policies of which it was asked whether their pods may be nudged.
+    asked: BTreeSet<PolicyKey>,
+    /// Those whose pods cannot be nudged for want of a right, and what to do.
+    forbidden: BTreeMap<PolicyKey, String>,
 }
 
 impl Nudger {
@@ -102,16 +114,56 @@ impl Nudger {
                 changes,
                 limits,
                 waiting: Waiting::default(),
-                bucket: Mutex::new(Bucket::new(rate, Instant::now().into_std())),
-                forbidden: Mutex::default(),
+                bucket: tokio::sync::Mutex::new(Bucket::new(rate, Instant::now().into_std())),
+                known: Mutex::default(),
             }),
         }
     }
 
-    /// Asks for it, and does not wait. What still waits for the same pods is replaced.
-    pub fn ask(&self, nudge: Nudge) {
-        if self.inner.limits.is_some() && !nudge.pods.is_empty() {
-            self.inner.waiting.push(nudge);
+    /// Notes which pods read the ConfigMaps of a policy: those that it names now. What it names no longer stays noted until
+    /// [`ended`](Self::ended), for its clients are told to stop. A policy that names pods for the first time has it asked
+    /// whether they may be nudged.
+    pub fn note_readers(&self, policy: &PolicyKey, readers: BTreeMap<NamespacedName, Vec<PodLabels>>) {
+        if self.inner.limits.is_none() {
+            return;
+        }
+        let mut known = self.known();
+        let mut names_some = false;
+        for (config_map, mut pods) in readers {
+            // All pods of a namespace would be too many to mean.
+            pods.retain(|labels| !labels.is_empty());
+            if pods.is_empty() {
+                known.readers.remove(&config_map);
+            } else {
+                names_some = true;
+                known.readers.insert(config_map, (policy.clone(), pods));
+            }
+        }
+        let ask = names_some && known.asked.insert(policy.clone());
+        if !names_some {
+            known.asked.remove(policy);
+            known.forbidden.remove(policy);
+        }
+        drop(known);
+        if ask {
+            self.inner.waiting.push_question(policy);
+        }
+    }
+
+    /// By this version of a ConfigMap its clients hedge less or later than before: its readers are to look at it. Does not
+    /// wait. What still waits for the same pods is replaced.
+    pub fn is_safer(&self, config_map: &NamespacedName, version: &str) {
+        let readers = self.known().readers.get(config_map).cloned();
+        let Some((policy, readers)) = readers else {
+            return;
+        };
+        for pods in readers {
+            self.inner.waiting.push(Nudge {
+                policy: policy.clone(),
+                config_map: config_map.clone(),
+                version: version.to_owned(),
+                pods,
+            });
         }
     }
 
@@ -120,48 +172,103 @@ impl Nudger {
         if self.inner.limits.is_none() {
             return Some("this operator does not nudge pods: its configuration needs nudge: true".to_owned());
         }
-        self.forbidden().get(policy).cloned()
+        self.known().forbidden.get(policy).cloned()
     }
 
-    /// Forgets what waits, for a process that no longer leads.
+    /// Forgets what waits and what is known, for a process that no longer leads.
     pub fn clear(&self) {
         self.inner.waiting.clear();
-        self.forbidden().clear();
+        *self.known() = Known::default();
     }
 
-    /// Forgets a policy that is gone.
+    /// Forgets who reads a ConfigMap that has ended.
+    pub fn ended(&self, config_map: &NamespacedName) {
+        self.known().readers.remove(config_map);
+    }
+
+    /// Forgets a policy that is gone, and whose ConfigMaps have ended.
     pub fn forget(&self, policy: &PolicyKey) {
-        self.forbidden().remove(policy);
+        let mut known = self.known();
+        known.readers.retain(|_, (of, _)| of != policy);
+        known.asked.remove(policy);
+        known.forbidden.remove(policy);
     }
 
-    /// Nudges what is asked for, one output after the other, for ever. Several may run; each may be cut off at any moment.
+    /// Does what is asked for, a portion at a time, for ever. Several may run; each may be cut off at any moment.
     pub async fn run(&self) {
+        let mut ask_again = interval_at(Instant::now() + ASK_AGAIN, ASK_AGAIN);
+        ask_again.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            let nudge = self.inner.waiting.pop().await;
-            let refused = self.nudge(&nudge).await.err();
-            if let Some(why) = &refused {
-                warn!(config_map = %nudge.config_map, error = %why, "pods not nudged");
+            let errand = tokio::select! {
+                errand = self.inner.waiting.pop() => errand,
+                _ = ask_again.tick() => {
+                    for policy in self.known().forbidden.keys() {
+                        self.inner.waiting.push_question(policy);
+                    }
+                    continue;
+                }
+            };
+            match errand {
+                Errand::MayNudge(policy) => self.ask(&policy).await,
+                Errand::Nudge(job) => self.nudge(job).await,
             }
-            self.note(&nudge.policy, refused.filter(WriteError::is_forbidden));
         }
     }
 
-    /// Nudges the pods of one output.
-    async fn nudge(&self, nudge: &Nudge) -> Result<(), WriteError> {
-        let mut pods = self.pods(nudge).await?;
-        let most = self.inner.limits.unwrap_or_default().pods;
-        let skipped = pods.len().saturating_sub(most);
-        pods.truncate(most);
-        self.inner.writer.skipped(WriteKind::Nudge, skipped);
+    /// Nudges some of the pods of an output, and has the rest wait for their turn.
+    async fn nudge(&self, mut job: Job) {
+        let policy = job.nudge.policy.clone();
+        match self.portion(&mut job).await {
+            Ok(true) => {
+                let Job {
+                    nudge,
+                    done,
+                    total,
+                    skipped,
+                    ..
+                } = job;
+                info!(config_map = %nudge.config_map, done, of = total, skipped, "pods nudged");
+                self.note(&policy, None);
+            }
+            Ok(false) => self.inner.waiting.put_back(job),
+            Err(why) => {
+                warn!(config_map = %job.nudge.config_map, error = %why, "pods not nudged");
+                self.note(&policy, why.is_forbidden().then(|| why.to_string()));
+            }
+        }
+    }
 
-        let total = pods.len();
-        let mut answers = stream::iter(pods)
-            .map(async |pod| self.annotate(nudge, &pod).await)
+    /// Nudges the next pods of an output. Whether they were the last.
+    async fn portion(&self, job: &mut Job) -> Result<bool, WriteError> {
+        let Inner {
+            client,
+            writer,
+            limits,
+            ..
+        } = &*self.inner;
+        let nudge = &job.nudge;
+        let left = match &mut job.left {
+            Some(left) => left,
+            None => {
+                let mut pods = pods::list(client, nudge).await?;
+                let most = limits.unwrap_or_default().pods;
+                job.skipped = pods.len().saturating_sub(most);
+                pods.truncate(most);
+                job.total = pods.len();
+                writer.skipped(WriteKind::Nudge, job.skipped);
+                job.left.insert(pods.into())
+            }
+        };
+        let portion: Vec<_> = left.drain(..left.len().min(AT_ONCE)).collect();
+        let mut answers = stream::iter(portion)
+            .map(async |pod| {
+                self.wait_for_token().await;
+                pods::annotate(client, writer, nudge, &pod).await
+            })
             .buffer_unordered(AT_ONCE);
-        let mut done = 0;
         while let Some(answer) = answers.next().await {
             match answer {
-                Ok(()) => done += 1,
+                Ok(()) => job.done += 1,
                 // A right that is missing is missing for all, and so is the lease.
                 Err(why) if why.is_forbidden() || matches!(why, WriteError::NotLeading(_)) => {
                     return Err(why);
@@ -169,89 +276,45 @@ impl Nudger {
                 Err(why) => debug!(config_map = %nudge.config_map, error = %why, "a pod was not nudged"),
             }
         }
-        info!(config_map = %nudge.config_map, done, of = total, skipped, "pods nudged");
-        Ok(())
+        Ok(left.is_empty())
     }
 
-    /// The pods of an output that have not ended.
-    async fn pods(&self, nudge: &Nudge) -> Result<Vec<PartialObjectMeta<Pod>>, WriteError> {
-        let api: Api<Pod> = Api::namespaced(self.inner.client.clone(), &nudge.config_map.namespace);
-        let labels: Vec<_> = nudge
-            .pods
-            .iter()
-            .map(|(name, value)| format!("{name}={value}"))
-            .collect();
-        let mut params = ListParams::default()
-            .labels(&labels.join(","))
-            .fields(NOT_ENDED)
-            .limit(PAGE);
-        let mut pods = Vec::new();
-        loop {
-            let page = bounded(api.list_metadata(&params)).await?;
-            pods.extend(page.items);
-            params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
-            if params.continue_token.is_none() {
-                pods.retain(|pod| pod.metadata.deletion_timestamp.is_none());
-                return Ok(pods);
-            }
+    async fn wait_for_token(&self) {
+        let mut bucket = self.inner.bucket.lock().await;
+        while let Err(at) = bucket.take(Instant::now().into_std()) {
+            sleep_until(Instant::from_std(at)).await;
         }
     }
 
-    async fn annotate(&self, nudge: &Nudge, pod: &PartialObjectMeta<Pod>) -> Result<(), WriteError> {
-        self.wait_for_turn().await;
-        let api: Api<PartialObjectMeta<Pod>> =
-            Api::namespaced(self.inner.client.clone(), &nudge.config_map.namespace);
-        // A value that differs each time, or nothing would change. With the UID, since another pod may have the name by now.
-        let value = format!("{}@{}", nudge.config_map.name, nudge.version);
-        let patch = json!({
-            "metadata": { "uid": pod.metadata.uid, "annotations": { NUDGED_ANNOTATION: value } },
-        });
-        let params = PatchParams {
-            field_manager: Some(FIELD_MANAGER.to_owned()),
-            ..PatchParams::default()
-        };
-        let name = pod.name_any();
-        let patch = Patch::Merge(&patch);
-        let request = api.patch_subresource("status", &name, &params, &patch);
-        self.inner.writer.write(WriteKind::Nudge, request).await.map(drop)
-    }
-
-    async fn wait_for_turn(&self) {
-        loop {
-            let now = Instant::now().into_std();
-            let turn = self
-                .inner
-                .bucket
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take(now);
-            match turn {
-                Ok(()) => return,
-                Err(at) => sleep_until(Instant::from_std(at)).await,
-            }
+    /// Asks whether the pods of a policy may be nudged.
+    async fn ask(&self, policy: &PolicyKey) {
+        match rights::missing(&self.inner.client, &policy.namespace).await {
+            Ok(missing) => self.note(policy, missing),
+            // Then it is found when pods are nudged.
+            Err(why) => debug!(%policy, error = %why, "not known whether pods may be nudged"),
         }
     }
 
     /// Keeps what people are to be told, and has the policy looked at when that is news.
-    fn note(&self, policy: &PolicyKey, refused: Option<WriteError>) {
+    fn note(&self, policy: &PolicyKey, refused: Option<String>) {
         let told = refused.map(|why| {
             format!("{why}; grant what rbac-nudge.yaml lists, or remove nudgePods: documents are written all the same")
         });
-        let mut forbidden = self.forbidden();
+        let mut known = self.known();
         let news = match told {
-            Some(told) => forbidden.insert(policy.clone(), told).is_none(),
-            None => forbidden.remove(policy).is_some(),
+            Some(told) => known.forbidden.insert(policy.clone(), told).is_none(),
+            None => known.forbidden.remove(policy).is_some(),
         };
-        drop(forbidden);
+        drop(known);
         if news {
             self.inner.changes.mark([policy.clone()]);
         }
     }
 
-    fn forbidden(&self) -> MutexGuard<'_, BTreeMap<PolicyKey, String>> {
-        self.inner
-            .forbidden
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.inner.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests;

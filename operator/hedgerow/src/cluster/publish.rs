@@ -7,6 +7,7 @@
 
 mod desired;
 mod error;
+mod joining;
 mod live;
 mod off;
 mod plan;
@@ -31,6 +32,7 @@ use self::render::{BaseTexts, render};
 pub use self::render::{DesiredForm, Fault, Instead};
 use super::bases::Bases;
 use super::name::NamespacedName;
+use super::nudge::Nudger;
 use super::outputs::Outputs;
 use super::policies::Policies;
 use super::record::Owner;
@@ -52,6 +54,7 @@ struct Inner {
     policies: Policies,
     outputs: Outputs,
     bases: Bases,
+    nudger: Nudger,
     /// Each ConfigMap as it was last read or written, so that nothing is asked for what is known.
     seen: Mutex<HashMap<NamespacedName, Live>>,
 }
@@ -68,12 +71,10 @@ pub struct Published {
     pub validity: Option<Validity>,
     /// When to publish again even if nothing changes: a key that left the spec is to be deleted.
     pub again_at: Option<Timestamp>,
-    /// The version of the ConfigMap that was written; `None` when nothing was.
-    pub version: Option<String>,
     /// What is not as it should be, by key.
     pub faults: BTreeMap<String, Fault>,
-    /// The keys that were held off though their targets hedge: their clients come back to hedging, so the ramps of these
-    /// targets are to begin anew before they may. See [`DesiredForm::may_join`].
+    /// The keys that were held off though their targets hedge: their clients come to hedging, or back to it, so the ramps of
+    /// these targets are to begin anew before they may. See [`DesiredForm::may_join`].
     pub joining: BTreeSet<String>,
 }
 
@@ -86,6 +87,8 @@ pub enum Change {
     Created,
     /// New content.
     Updated,
+    /// What is remembered of its targets, or noted about it, and no document: clients are told nothing new.
+    Noted,
     /// What somebody else had edited or deleted.
     PutBack {
         /// The field manager that edited it, if it said.
@@ -113,6 +116,7 @@ impl Publisher {
         instance: String,
         policies: Policies,
         outputs: Outputs,
+        nudger: Nudger,
     ) -> Self {
         Self {
             inner: Arc::new(Inner {
@@ -122,6 +126,7 @@ impl Publisher {
                 instance,
                 policies,
                 outputs,
+                nudger,
                 seen: Mutex::default(),
             }),
         }
@@ -141,12 +146,13 @@ impl Publisher {
         let published = self.publish_whole(desired, now).await;
         if let Err(PublishError::TooLarge { name, .. }) = &published {
             // Nor does what stands there hedge on: later there might be no room to say off.
-            let current = self.known(name, self.seen(name).as_ref()).await?;
+            let before = self.seen(name);
+            let current = self.known(name, before.as_ref()).await?;
             if let Some(current) =
                 current.filter(|current| current.is_for(&desired.owner, &self.inner.instance))
             {
                 // What is remembered stays, so that its clients come back by the ramp.
-                let off = current.as_desired_off(name, &desired.owner, Reason::Invalid, now);
+                let off = current.as_desired_off(name, &desired.owner, before.as_ref(), Reason::Invalid, now);
                 self.publish_whole(&off, now).await?;
             }
         }
@@ -202,12 +208,10 @@ impl Publisher {
             {
                 Ok(written) => {
                     if change == Change::Updated {
-                        change = describe(&current, before.as_ref(), desired);
+                        change = describe(&current, &written, before.as_ref(), desired);
                     }
-                    let published = Published {
-                        version: Some(written.record.resource_version.clone()),
-                        ..plan.published(change, desired, &current)
-                    };
+                    let published = plan.published(change, desired, &current);
+                    self.nudge(name, published.safer, &written);
                     self.remember(name, written);
                     return Ok(published);
                 }
@@ -231,14 +235,15 @@ impl Publisher {
         reason: Reason,
         now: Timestamp,
     ) -> Result<Published, PublishError> {
-        let current = self.known(name, self.seen(name).as_ref()).await?;
+        let before = self.seen(name);
+        let current = self.known(name, before.as_ref()).await?;
         let Some(current) = current.filter(|current| current.is_for(owner, &self.inner.instance)) else {
             return Ok(Published::nothing());
         };
         let desired = DesiredConfigMap {
             // The newest memory of a target counts: this one, once the policy is mended.
             memory: off::remembered(&current.record.memory, now),
-            ..current.as_desired_off(name, owner, reason, now)
+            ..current.as_desired_off(name, owner, before.as_ref(), reason, now)
         };
         self.publish_whole(&desired, now).await
     }
@@ -291,6 +296,7 @@ impl Publisher {
         now: Timestamp,
         leave: bool,
     ) -> Result<Retirement, PublishError> {
+        let before = self.seen(name);
         for _ in 0..ATTEMPTS {
             let Some(current) = self.read(name).await? else {
                 return Ok(Retirement::Gone);
@@ -302,7 +308,7 @@ impl Publisher {
             if current.record.released {
                 return Ok(Retirement::Released);
             }
-            let kept = off::retired(&current.own_documents(), now);
+            let kept = off::retired(&current.written_documents(before.as_ref()), now);
             let until = kept.values().filter_map(|document| document.until).min();
             let leave = leave || kept.values().any(|document| document.until.is_none());
             if kept.is_empty() {
@@ -320,7 +326,7 @@ impl Publisher {
                 documents,
                 // The newest memory of a target counts: that of any other ConfigMap which tells of it.
                 memory: off::remembered(&current.record.memory, Timestamp::default()),
-                ..current.as_desired(name, owner)
+                ..current.as_desired(name, owner, before.as_ref())
             };
             if leave {
                 desired.end_of_life = EndOfLife::Left;
@@ -334,8 +340,10 @@ impl Publisher {
             if leave {
                 live::mark_released(&mut config_map, now);
             }
+            let safer = plan.is_safer_than(&current, &desired);
             match self.apply(config_map).await {
                 Ok(written) => {
+                    self.nudge(name, safer, &written);
                     self.remember(name, written);
                     let until = until.filter(|_| !leave);
                     return Ok(until.map_or(Retirement::Released, Retirement::Until));
@@ -345,6 +353,13 @@ impl Publisher {
             }
         }
         Err(PublishError::Contended { name: name.clone() })
+    }
+
+    /// Whatever the way, what got safer is to be looked at.
+    fn nudge(&self, name: &NamespacedName, safer: bool, written: &Live) {
+        if safer {
+            self.inner.nudger.is_safer(name, &written.record.resource_version);
+        }
     }
 
     /// The content of each base.
@@ -462,7 +477,7 @@ impl Publisher {
 }
 
 /// What a write meant: the content before it may be somebody else's edit, or another policy's.
-fn describe(current: &Live, before: Option<&Live>, desired: &DesiredConfigMap) -> Change {
+fn describe(current: &Live, written: &Live, before: Option<&Live>, desired: &DesiredConfigMap) -> Change {
     let same_owner = current
         .record
         .owner
@@ -475,6 +490,7 @@ fn describe(current: &Live, before: Option<&Live>, desired: &DesiredConfigMap) -
         Some(before) if before.was_edited(current) => Change::PutBack {
             editor: current.editor.clone(),
         },
+        _ if written.documents == current.documents => Change::Noted,
         _ => Change::Updated,
     }
 }
@@ -487,7 +503,6 @@ impl Published {
             safer: false,
             validity: None,
             again_at: None,
-            version: None,
             faults: BTreeMap::new(),
             joining: BTreeSet::new(),
         }

@@ -59,7 +59,7 @@ pub enum WriteError {
 }
 
 /// What to do about a token that the API server does not take.
-const TOKEN_REMEDY: &str = "the token of the kubeconfig or the service account is expired, revoked or not known: create a new \
+pub(super) const TOKEN_REMEDY: &str = "the token of the kubeconfig or the service account is expired, revoked or not known: create a new \
                             one (kubectl create token), or use the mounted one or a tokenFile, which is read again";
 
 impl WriteError {

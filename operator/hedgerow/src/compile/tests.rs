@@ -42,6 +42,15 @@ fn what_a_policy_leaves_unsaid_has_its_documented_value() {
     assert_eq!((off_above, on_below, at_least), (50.0, 35.0, None));
 }
 
+/// The API refuses it, but nobody shall be told of another limit than was written.
+#[test]
+fn a_number_that_does_not_fit_is_said_and_not_replaced() {
+    let mut spec = api::decode_spec(&written_spec()).unwrap();
+    spec.targets[0].budget.max_attempts = 300;
+    let why = compile(&spec, "helpdesk", &source(Ceilings::default()), PROPAGATION).unwrap_err();
+    assert!(why.to_string().ends_with("budget.maxAttempts is 300"), "{why}");
+}
+
 #[test]
 fn a_delay_is_held_for_two_intervals_at_least() {
     let mut spec = written_spec();

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hedgerow_api::HedgePolicySpec;
-use hedgerow_signals::{LatencyQuery, ReadingKind, TargetQuery, TargetReadings};
-use hedgerow_tuner::{Decision, Memory, Readings, Reason, Rules, Stop, Timestamp, decide};
+use hedgerow_signals::{ReadingKind, TargetQuery, TargetReadings};
+use hedgerow_tuner::{Decision, Memory, Timestamp};
 
-use super::change::{diagnosed_otherwise, lane, raises};
-use super::{Decided, Due, Follow, Outcome, TargetView, counts};
+use super::reads::asked_alike;
+use super::state::State;
+use super::{Decided, Due, Follow, Outcome, TargetView};
 use crate::cluster::{Instead, Lane};
-use crate::compile::Target;
-use crate::schedule;
 use crate::status::Written;
 
 #[derive(Debug)]
@@ -20,34 +19,6 @@ pub(super) struct Entry {
     pub(super) follow: Follow,
     pub(super) outcome: Outcome,
     targets: BTreeMap<String, State>,
-}
-
-/// One target.
-#[derive(Debug)]
-struct State {
-    readings: Readings,
-    memory: Memory,
-    decision: Option<Decision>,
-    /// What the next latency reading shall cover.
-    windows: Vec<Duration>,
-    counts: counts::State,
-    /// When each kind of reading is due; at once where nothing is said.
-    due_at: BTreeMap<ReadingKind, Timestamp>,
-    /// The kinds of reading that were taken since the target was remembered or seen first.
-    was_read: BTreeSet<ReadingKind>,
-    /// Whether it is remembered from before this process followed it.
-    remembered: bool,
-    /// The ConfigMaps whose clients were told of it while the budget was no higher than now.
-    told_in: BTreeSet<String>,
-    /// Clients joined to whom it was not told before.
-    joined: bool,
-    /// What was decided and remembered when documents were handed on last.
-    handed: Option<(Decision, Memory)>,
-    /// The revision that was written last, and when this process wrote it.
-    published: Option<u64>,
-    published_at: Option<Timestamp>,
-    /// When what was written last expires: clients are off then, whatever was decided.
-    valid_until: Option<Timestamp>,
 }
 
 impl Entry {
@@ -71,7 +42,9 @@ impl Entry {
             };
             if let Some(old) = &old_follow {
                 let outputs = |spec| outputs(spec, &target.name);
-                state.joined |= !outputs(&follow.spec).is_subset(&outputs(&old.spec));
+                state
+                    .told
+                    .note_joined(!outputs(&follow.spec).is_subset(&outputs(&old.spec)));
             }
             (target.name.clone(), state)
         });
@@ -95,32 +68,24 @@ impl Entry {
             ReadingKind::Latency => compiled.interval,
             ReadingKind::Saturation => compiled.saturation_interval,
         };
-        // What lies more than a period ahead was planned before the clock was set back.
-        let is_due = |at: Option<Timestamp>| at.is_none_or(|at| at <= now || at > now.plus(period));
         let mut due = Vec::new();
         for target in &compiled.targets {
             let Some(state) = self.targets.get_mut(&target.name) else {
                 continue;
             };
-            let at = state.due_at.get(&kind).copied();
-            if !is_due(at) {
-                continue;
+            if let Some((query, at)) = state.reads.ask(target, kind, (period, phase), now) {
+                due.push((target.name.clone(), query, at));
             }
-            state.due_at.insert(kind, schedule::next(now, period, phase));
-            let mut query = target.query.only(kind);
-            if let Some(latency) = &mut query.latency {
-                latency.windows.clone_from(&state.windows);
-            }
-            state.counts.ask(&mut query);
-            due.push((target.name.clone(), query, at));
         }
         due
     }
 
     /// When a reading of that kind is due next.
     pub(super) fn next_due(&self, kind: ReadingKind) -> Option<Timestamp> {
-        let due_at = self.targets.values().filter_map(|state| state.due_at.get(&kind));
-        due_at.min().copied()
+        self.targets
+            .values()
+            .filter_map(|state| state.reads.next_due(kind))
+            .min()
     }
 
     /// Takes in what was read of a target that was due, and decides.
@@ -139,31 +104,11 @@ impl Entry {
             .iter()
             .find(|target| target.name == *name)?;
         let state = self.targets.get_mut(name)?;
-        let asked_alike = |asked: &TargetQuery| {
-            let latency = |query: &TargetQuery| {
-                let latency = query.latency.clone()?;
-                Some(LatencyQuery {
-                    windows: Vec::new(),
-                    ..latency
-                })
-            };
-            asked.enforced == query.enforced
-                && (query.latency.is_none() || latency(asked) == latency(query))
-                && (query.counts.is_none() || counts::alike(asked, query))
-                && (query.signals.is_empty() || asked.signals == query.signals)
-        };
-        if !asked_alike(&target.query) {
+        if !asked_alike(&target.query, query) {
             // The policy was edited while the question was out.
             return None;
         }
-        if query.latency.is_some() {
-            state.readings.latency = read.latency;
-        }
-        counts::take(&mut state.readings.counts, query, read.counts);
-        if !query.signals.is_empty() {
-            state.readings.signals = read.signals.into_iter().map(Some).collect();
-        }
-        state.was_read.insert(due.kind);
+        state.reads.take(due.kind, query, read);
         state.note_circumstances(&follow, now);
         let considered = state.consider(&target.rules, grace, now);
         if state.must_wait(target, &considered.0) {
@@ -198,7 +143,10 @@ impl Entry {
         for (target, considered) in follow.compiled.targets.iter().zip(considered) {
             let state = self.targets.get_mut(&target.name)?;
             let decision = state.adopt(target, considered);
-            let handed = state.handed.replace((decision.clone(), state.memory.clone()));
+            let handed = state
+                .told
+                .handed
+                .replace((decision.clone(), state.memory.clone()));
             if let Some((before, _)) = handed {
                 decided.before.insert(target.name.clone(), before);
             }
@@ -214,8 +162,9 @@ impl Entry {
         let waits = |written: &Written| matches!(written, Written::Pending { .. });
         if !all().any(waits) && all().any(|written| *written == Written::Published) {
             for state in self.targets.values_mut() {
-                state.note_written(now);
-                state.valid_until = outcome.valid_until;
+                state
+                    .told
+                    .note_written(&mut state.memory, outcome.valid_until, now);
             }
         }
         for (name, state) in &mut self.targets {
@@ -227,10 +176,11 @@ impl Entry {
                 let output = (config_map.to_owned(), key.to_owned());
                 let fault = outcome.faults.get(&output);
                 if fault.is_none_or(|fault| fault.instead == Instead::OldBase) {
-                    state.note_told_in(config_map);
+                    state.told.note_config_map(config_map);
                 }
                 // Noted once: the ramp begins anew with the next decision, and the document is held off no longer.
-                state.joined |= outcome.joining.contains(&output) && !self.outcome.joining.contains(&output);
+                let joins = outcome.joining.contains(&output) && !self.outcome.joining.contains(&output);
+                state.told.note_joined(joins);
             }
         }
         // What failed is still due: else a renewal that failed once would be made up for by nobody, and its document expire.
@@ -253,7 +203,7 @@ impl Entry {
 
     /// The targets as they were when documents were handed on last.
     pub(super) fn handed_views(&self) -> Vec<TargetView> {
-        self.view_with(|state| match &state.handed {
+        self.view_with(|state| match &state.told.handed {
             Some((decision, memory)) => (Some(decision.clone()), memory.clone()),
             None => (state.decision.clone(), state.memory.clone()),
         })
@@ -268,7 +218,7 @@ impl Entry {
                 name: target.name.clone(),
                 rules: target.rules.clone(),
                 query: target.query.clone(),
-                readings: state.readings.clone(),
+                readings: state.reads.readings.clone(),
                 decision,
                 memory,
             })
@@ -290,219 +240,4 @@ fn outputs<'a>(spec: &'a HedgePolicySpec, target: &str) -> BTreeSet<(&'a str, &'
 fn failed(outcome: &Outcome) -> bool {
     let mut written = outcome.written.values();
     written.any(|written| *written != Written::Published)
-}
-
-impl State {
-    /// A target that was not followed until now; `recalled` is what each ConfigMap remembers of it from before.
-    fn new(target: &Target, recalled: Vec<(String, Memory)>) -> Self {
-        let hedged = recalled.iter().filter(|(_, memory)| memory.lets_hedge());
-        let told_in = hedged.map(|(config_map, _)| config_map.clone()).collect();
-        let memories = recalled.into_iter().map(|(_, memory)| memory);
-        let memory = memories.max_by_key(|memory| memory.written);
-        Self {
-            readings: Readings {
-                signals: vec![None; target.query.signals.len()],
-                ..Readings::default()
-            },
-            remembered: memory.is_some(),
-            told_in,
-            joined: false,
-            published: memory.as_ref().map(|memory| memory.revision),
-            published_at: None,
-            valid_until: None,
-            memory: memory.unwrap_or_default(),
-            decision: None,
-            windows: vec![target.rules.windows.window],
-            counts: counts::State::new(&target.query),
-            due_at: BTreeMap::new(),
-            was_read: BTreeSet::new(),
-            handed: None,
-        }
-    }
-
-    /// This state under an edited target: what is still read alike is kept, the rest is due at once.
-    fn follow(mut self, old: &Target, new: &Target, same_source: bool) -> Self {
-        if same_source && old == new {
-            return self;
-        }
-        let same_place = same_source && old.query.enforced == new.query.enforced;
-        if !same_place || old.query.latency != new.query.latency {
-            self.readings.latency = None;
-        }
-        self.readings.signals = new
-            .query
-            .signals
-            .iter()
-            .map(|signal| {
-                let at = old
-                    .query
-                    .signals
-                    .iter()
-                    .position(|old| same_place && old == signal)?;
-                self.readings.signals.get(at)?.clone()
-            })
-            .collect();
-        if !same_place || !counts::alike(&old.query, &new.query) {
-            self.readings.counts = None;
-        }
-        self.windows = vec![new.rules.windows.window];
-        self.counts = counts::State::new(&new.query);
-        self.due_at.clear();
-        self
-    }
-
-    /// Notes what happened to the target's clients, whatever is decided then: a person or a refusal stops it, its documents
-    /// expired, others joined.
-    fn note_circumstances(&mut self, follow: &Follow, now: Timestamp) {
-        let refused = follow.refusal.as_ref().map(|refusal| Stop {
-            reason: refusal.reason,
-            message: refusal.message.clone(),
-        });
-        // A person goes before what the operator finds wrong.
-        self.readings.stop = follow.stop.clone().or(refused);
-        if self.valid_until.is_some_and(|until| until <= now) {
-            self.memory.went_off();
-        }
-        if std::mem::take(&mut self.joined) {
-            self.memory.others_joined(now);
-        }
-    }
-
-    /// What would be decided now, and remembered of it.
-    fn consider(&self, rules: &Rules, grace: Duration, now: Timestamp) -> (Decision, Memory) {
-        if grace.is_zero() {
-            decide(rules, &self.memory, &self.readings, now)
-        } else {
-            decide(&with_grace(rules, grace), &self.memory, &self.readings, now)
-        }
-    }
-
-    /// Whether nothing is decided yet: the target is remembered from before a restart, which changes nothing by itself, and a
-    /// reading is still to come. What turns hedging off whatever that reading will say waits for none.
-    fn must_wait(&self, target: &Target, decision: &Decision) -> bool {
-        let needs_no_reading = match decision.reason {
-            Reason::Stopped | Reason::Invalid | Reason::SourceNotAvailable => true,
-            reason => {
-                self.turns_off(decision)
-                    && (reason == Reason::Saturated || decision.orders.reason == Reason::Observing)
-            }
-        };
-        self.awaits_reading(target) && !needs_no_reading
-    }
-
-    /// Whether it is remembered from before a restart, and a reading is still to come.
-    fn awaits_reading(&self, target: &Target) -> bool {
-        let is_missing = |kind| target.query.asks(kind) && !self.was_read.contains(&kind);
-        self.remembered && ReadingKind::ALL.into_iter().any(is_missing)
-    }
-
-    /// Whether clients that hedge are told to stop.
-    fn turns_off(&self, decision: &Decision) -> bool {
-        self.memory.lets_hedge() && decision.orders.hedging.is_none()
-    }
-
-    /// Whether clients were to be told to stop, and that is not written yet.
-    fn is_going_off(&self) -> bool {
-        let off = |decision: &Decision| decision.orders.hedging.is_none();
-        self.published.is_some() && self.waiting().is_some_and(off)
-    }
-
-    /// Takes over what was [considered](Self::consider), and tells what holds now.
-    fn adopt(&mut self, target: &Target, (decision, memory): (Decision, Memory)) -> Decision {
-        self.windows.clone_from(&decision.windows_wanted);
-        self.counts.want(&decision.counts_wanted);
-        if decision.wants_wider
-            && self
-                .decision
-                .as_ref()
-                .is_none_or(|before| before.windows_wanted != decision.windows_wanted)
-        {
-            self.due_at.remove(&ReadingKind::Latency);
-        }
-        let waiting = self.waiting();
-        if let Some(waiting) = waiting.filter(|waiting| raises(&waiting.orders, &decision.orders)) {
-            let held_back = held_back(waiting, decision);
-            self.decision = Some(held_back.clone());
-            return held_back;
-        }
-        // What is not known before the first reading is no news: then only what clients are told is.
-        if !self.awaits_reading(target) || memory.revision != self.memory.revision {
-            self.memory = memory;
-        }
-        self.decision = Some(decision.clone());
-        decision
-    }
-
-    /// Notes that a ConfigMap tells of the target as it stands. Had its clients not been told before (another ConfigMap of
-    /// that name stood in the way, or it was named while no operator ran), they join those of the others now.
-    fn note_told_in(&mut self, config_map: &str) {
-        if !self.told_in.contains(config_map) {
-            self.told_in.insert(config_map.to_owned());
-            self.joined = true;
-        }
-    }
-
-    /// The decision whose document is not written yet. Nothing is raised beyond it: a ramp that went on while the API
-    /// server was away would end in one step from off to the full budget.
-    fn waiting(&self) -> Option<&Decision> {
-        self.decision
-            .as_ref()
-            .filter(|_| self.published != Some(self.memory.revision))
-    }
-
-    /// The documents that were handed on last are written.
-    fn note_written(&mut self, now: Timestamp) {
-        let Some((_, handed)) = &mut self.handed else {
-            return;
-        };
-        if self.published == Some(handed.revision) {
-            return;
-        }
-        self.published = Some(handed.revision);
-        let before = self.published_at.replace(now);
-        if handed.revision == self.memory.revision {
-            self.memory.took_effect(before, now);
-            handed.took_effect(before, now);
-        }
-    }
-
-    /// The lane in which this must be written; `None` when what was handed on last still holds.
-    fn must_be_written(&self) -> Option<Lane> {
-        let decision = self.decision.as_ref()?;
-        match &self.handed {
-            None => Some(lane(None, &decision.orders)),
-            Some((handed, _)) if handed.orders != decision.orders => {
-                Some(lane(Some(&handed.orders), &decision.orders))
-            }
-            Some((handed, memory)) => {
-                let state_changed = handed.reason != decision.reason
-                    || diagnosed_otherwise(handed, decision)
-                    || self.memory.must_be_stored(memory);
-                state_changed.then_some(Lane::Document)
-            }
-        }
-    }
-}
-
-/// What `newest` says is read and would be done, while clients are told no more than the document that `waiting` is for.
-fn held_back(waiting: &Decision, newest: Decision) -> Decision {
-    Decision {
-        revision: waiting.revision,
-        orders: waiting.orders.clone(),
-        switch: waiting.switch,
-        message: format!(
-            "{}; clients are told once their documents are written",
-            newest.message
-        )
-        .into(),
-        ..newest
-    }
-}
-
-/// The rules of a target that bears with unknown readings for a little longer.
-fn with_grace(rules: &Rules, grace: Duration) -> Rules {
-    let mut rules = rules.clone();
-    rules.switch.max_unknown = rules.switch.max_unknown.saturating_add(grace);
-    rules.max_staleness = rules.max_staleness.saturating_add(grace);
-    rules
 }

@@ -9,6 +9,7 @@ use hedgerow_api::HedgePolicySpec;
 use serde_json::Value;
 
 use super::bases::Bases;
+use super::files;
 
 /// A policy as it is written in a file.
 #[derive(Debug)]
@@ -39,12 +40,17 @@ pub(super) struct Given {
     pub(super) bases: Bases,
 }
 
-/// What is in `files`; `-` is standard input. What has no namespace is in `namespace`.
-pub(super) fn read(files: &[PathBuf], namespace: &str) -> Result<Given, Faults> {
+/// What is in `files`; `-` is standard input, and a folder stands for [the files in it](files::in_folder). What has no
+/// namespace is in `namespace`.
+pub(super) fn read(files: &[PathBuf], recursive: bool, namespace: &str) -> Result<Given, Faults> {
     let mut found = Found::default();
     for file in files {
-        match content(file) {
-            Ok(text) => found.file(&name(file), &text, namespace),
+        if !file.is_dir() {
+            found.read(file, namespace);
+            continue;
+        }
+        match files::in_folder(file, recursive) {
+            Ok(files) => files.iter().for_each(|file| found.read(file, namespace)),
             Err(why) => found.faults.push(why),
         }
     }
@@ -79,6 +85,13 @@ struct Found {
 }
 
 impl Found {
+    fn read(&mut self, file: &Path, namespace: &str) {
+        match content(file) {
+            Ok(text) => self.file(&name(file), &text, namespace),
+            Err(why) => self.faults.push(why),
+        }
+    }
+
     fn file(&mut self, file: &str, text: &str, namespace: &str) {
         let mut reader = text.as_bytes();
         for (at, document) in serde_saphyr::read::<_, Value>(&mut reader).enumerate() {

@@ -1,6 +1,7 @@
 //! `hedgerow plan`: what would be decided for policies in files, and why. It touches no cluster.
 
 mod bases;
+mod files;
 mod input;
 mod reading;
 mod report;
@@ -13,6 +14,7 @@ use std::time::Duration;
 use crate::cli::{Output, PlanArgs};
 use crate::compile::{Compiled, compile};
 use crate::exit::{DECIDED, Failure, INCOMPLETE, Outcome, UNREACHABLE};
+use crate::forms::one_place_twice;
 use crate::settings::{DeclaredSource, Settings, Sources};
 use crate::{print, words};
 
@@ -34,7 +36,7 @@ struct Planned {
 /// What is not valid: a file, a policy, a source.
 pub async fn run(args: &PlanArgs) -> Outcome {
     let (sources, propagation) = sources(args)?;
-    let given = input::read(&args.files, &args.namespace).map_err(Failure::invalid)?;
+    let given = input::read(&args.files, args.recursive, &args.namespace).map_err(Failure::invalid)?;
     let planned = compile_all(given.policies, &sources, propagation)?;
 
     let readings = reading::read(&planned, &sources)
@@ -100,6 +102,10 @@ fn compile_all(
     let mut planned = Vec::with_capacity(policies.len());
     let mut faults = Vec::new();
     for policy in policies {
+        if let Some(why) = one_place_twice(&policy.spec) {
+            faults.push(format!("{}: {why}", policy.origin));
+            continue;
+        }
         let outcome = sources
             .available(&policy.spec.source, &policy.namespace)
             .map_err(|why| why.to_string())

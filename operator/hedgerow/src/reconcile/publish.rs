@@ -1,4 +1,4 @@
-//! Writes the ConfigMaps of a policy, ends those that it no longer names, and has pods look at what is safer now.
+//! Writes the ConfigMaps of a policy, and ends those that it no longer names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,7 +49,7 @@ impl Reconciler {
         .await;
 
         let before = self.index.handed(&entry.key).unwrap_or_default().1;
-        let mut written = BTreeMap::new();
+        let (mut written, mut retiring) = (BTreeMap::new(), BTreeMap::new());
         let (mut faults, mut joining) = (BTreeMap::new(), BTreeSet::new());
         let (mut again, mut valid_until) = (Vec::new(), Vec::new());
         let mut outcome = Outcome::Done;
@@ -60,7 +60,6 @@ impl Reconciler {
                     again.extend(again_at(name, &published));
                     valid_until.extend(published.validity.and_then(|validity| validity.valid_until));
                     self.tell_change(entry, name, &published.change);
-                    self.nudge(entry, name, &published);
                     let output = |key| (name.name.clone(), key);
                     joining.extend(published.joining.into_iter().map(output));
                     faults.extend(
@@ -81,11 +80,13 @@ impl Reconciler {
         for (record, result) in unnamed.iter().zip(retired) {
             match result {
                 Ok(Retirement::Until(at)) => again.push(at),
-                Ok(Retirement::Gone | Retirement::Released) => {}
+                Ok(Retirement::Gone | Retirement::Released) => self.cluster.nudger.ended(&record.name),
                 Err(why) => {
                     outcome = Outcome::Retry;
                     again.push(now);
-                    self.failed(&record.name, &why, None);
+                    let name = &record.name;
+                    let became = self.failed(name, &why, before.retiring.get(&name.name));
+                    retiring.insert(name.name.clone(), became);
                 }
             }
         }
@@ -97,6 +98,7 @@ impl Reconciler {
             &entry.key,
             index::Outcome {
                 written,
+                retiring,
                 faults,
                 joining,
                 again_at: again.into_iter().min(),
@@ -143,9 +145,11 @@ impl Reconciler {
         }
     }
 
-    fn tell_change(&self, entry: &PolicyEntry, name: &NamespacedName, change: &Change) {
+    /// A line of log when clients are told something else, or when somebody's edit is put back.
+    pub(super) fn tell_change(&self, entry: &PolicyEntry, name: &NamespacedName, change: &Change) {
         match change {
             Change::Unchanged => {}
+            Change::Noted => debug!(config_map = %name, "memory written"),
             Change::Created | Change::Updated => info!(config_map = %name, ?change, "written"),
             Change::TakenOver | Change::PutBack { .. } => {
                 info!(config_map = %name, ?change, "written");

@@ -8,6 +8,7 @@ use hedgerow_tuner::{Reason, Stop};
 
 use crate::cluster::PolicyEntry;
 use crate::compile::compile;
+use crate::forms::one_place_twice;
 use crate::index::Follow;
 use crate::settings::{DeclaredSource, Sources};
 use crate::status::Refusal;
@@ -45,6 +46,9 @@ pub(super) fn validate(
     let spec = &policy.spec;
     if let Err(errors) = hedgerow_api::validate(spec) {
         return invalid(listed(&errors));
+    }
+    if let Some(why) = one_place_twice(spec) {
+        return invalid(why);
     }
     let unavailable = |message: String| Refusal {
         reason: Reason::SourceNotAvailable,
@@ -177,6 +181,28 @@ mod tests {
         assert_eq!(refusal.reason, Reason::Invalid);
         assert!(
             refusal.message.starts_with("spec.targets[0].delay.percentile: "),
+            "{}",
+            refusal.message
+        );
+    }
+
+    #[test]
+    fn two_targets_in_one_place_of_a_document_are_invalid_before_they_hedge() {
+        let mut spec = written_spec();
+        let mut second = spec["targets"][0].clone();
+        second["name"] = json!("faq-read");
+        spec["targets"] = json!([spec["targets"][0], second]);
+        let at = |name: &str| json!({ "name": name, "envoyRoute": { "cluster": "kb" } });
+        spec["publish"] = json!([{
+            "configMap": "kb-envoy", "key": "rds.yaml", "format": "EnvoyRoute",
+            "base": { "configMap": "kb-envoy-base", "key": "rds.yaml" }, "targets": [at("shard-read"), at("faq-read")],
+        }]);
+        let refusal = refusal(&entry(&spec), Vec::new(), &sources("")).unwrap();
+        assert_eq!(refusal.reason, Reason::Invalid);
+        assert!(
+            refusal
+                .message
+                .starts_with("spec.publish[0].targets[1]: faq-read has the same place in kb-envoy/rds.yaml"),
             "{}",
             refusal.message
         );

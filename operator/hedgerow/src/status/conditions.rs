@@ -353,7 +353,7 @@ fn live_outputs<'a>(facts: &Facts<'a>, target: &str) -> impl Iterator<Item = &'a
 }
 
 /// Whether any clients of a target are switched by its documents. Of those that need a restart nobody knows what they do.
-fn is_switched(facts: &Facts<'_>, target: &str) -> bool {
+pub(super) fn is_switched(facts: &Facts<'_>, target: &str) -> bool {
     live_outputs(facts, target).next().is_some()
 }
 

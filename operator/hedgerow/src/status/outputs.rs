@@ -17,6 +17,8 @@ fn of_output(facts: &Facts<'_>, output: &Output) -> OutputStatus {
     let is_written = !matches!(state, OutputState::Pending | OutputState::Refused);
     let delivery = if format.is_manual() {
         DeliveryKind::Manual
+    } else if format.needs_copy() {
+        DeliveryKind::ByCopy
     } else {
         DeliveryKind::Live
     };
@@ -76,6 +78,10 @@ fn expires(facts: &Facts<'_>, format: Format) -> bool {
 const fn needed(format: Format) -> Option<&'static str> {
     match format {
         Format::Cassandra => Some("a person has to run the statements"),
+        format if format.needs_copy() => Some(
+            "the client does not follow a mounted file: have a sidecar copy it into one that stays (docs/formats.md), or \
+             switching off does not reach it",
+        ),
         format if format.is_manual() => Some("the client needs a restart to take a change on"),
         _ => None,
     }

@@ -4,15 +4,11 @@ use hedgerow_api::{Summary, TargetState, TargetStatus};
 use hedgerow_tuner::Reason;
 
 use super::Facts;
+use super::conditions::is_switched;
 use crate::words;
 
 /// The summary of the targets as their statuses tell them.
 pub(super) fn summary(facts: &Facts<'_>, targets: &[TargetStatus]) -> Summary {
-    let off = TargetState::NotHedging.as_str();
-    let hedging = targets
-        .iter()
-        .filter(|target| target.state.as_deref() != Some(off))
-        .count();
     let told = || {
         facts
             .targets
@@ -20,10 +16,26 @@ pub(super) fn summary(facts: &Facts<'_>, targets: &[TargetStatus]) -> Summary {
             .filter_map(|target| target.decision.orders.hedging)
     };
     Summary {
-        hedging: (!targets.is_empty()).then(|| format!("{hedging}/{}", targets.len())),
+        hedging: hedging(facts, targets),
         delay: range(told().map(|hedging| hedging.delay_ms), words::millis),
         budget: range(told().map(|hedging| hedging.percent), words::percent),
         reason: Some(reason(facts).as_str().to_owned()),
+    }
+}
+
+/// How many targets are hedged, of those whose clients are switched by their documents. Those that only a person or a restart
+/// switches are told apart: what their clients do is not known.
+fn hedging(facts: &Facts<'_>, targets: &[TargetStatus]) -> Option<String> {
+    let off = TargetState::NotHedging.as_str();
+    let switched = targets.iter().filter(|target| is_switched(facts, &target.name));
+    let (on, off): (Vec<_>, Vec<_>) = switched.partition(|target| target.state.as_deref() != Some(off));
+    let switched = on.len() + off.len();
+    let by_hand = targets.len() - switched;
+    match (switched, by_hand) {
+        (0, 0) => None,
+        (0, by_hand) => Some(format!("{by_hand} by hand")),
+        (switched, 0) => Some(format!("{}/{switched}", on.len())),
+        (switched, by_hand) => Some(format!("{}/{switched} +{by_hand} by hand", on.len())),
     }
 }
 

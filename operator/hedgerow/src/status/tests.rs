@@ -605,6 +605,27 @@ fn an_output_says_how_it_reaches_its_clients() {
 }
 
 #[test]
+fn clients_that_do_not_follow_a_mounted_file_need_a_copy_and_are_told_so() {
+    let told = by_format(json!({
+        "configMap": "kb-hedging", "key": "kitex.json", "format": "Kitex",
+        "targets": [{
+            "name": "shard-read", "kitex": { "client": "front", "server": "search", "method": "Read" },
+        }],
+    }));
+    let output = &told.status.outputs[0];
+    assert_eq!(output.delivery.as_deref(), Some("ByCopy"));
+    let message = output.message.as_deref().unwrap();
+    assert!(message.contains("sidecar"), "{message}");
+    assert_eq!(told.says("HedgingDisabled"), ("False", "Hedging"));
+    let summary = told.status.summary.as_ref().unwrap();
+    assert_eq!(
+        summary.hedging.as_deref(),
+        Some("1/1"),
+        "by their copy they are switched"
+    );
+}
+
+#[test]
 fn a_bad_base_stalls_the_policy_and_names_the_place() {
     let mut told = by_envoy();
     let place = ("kb-hedging".to_owned(), "rds.yaml".to_owned());
@@ -651,6 +672,12 @@ fn clients_that_need_a_restart_do_not_count_as_switched_off() {
     told.after(1610, |now| read(now, 80.0));
     assert_eq!(told.target().reason.as_deref(), Some("Saturated"));
     assert_eq!(told.says("HedgingDisabled"), ("False", "Hedging"));
+    let summary = told.status.summary.as_ref().unwrap();
+    assert_eq!(
+        summary.hedging.as_deref(),
+        Some("1 by hand"),
+        "nobody knows what they do"
+    );
     let output = &told.status.outputs[0];
     assert_eq!(output.delivery.as_deref(), Some("Manual"));
     assert!(

@@ -104,6 +104,24 @@ async fn texts(view: &View, namespace: &Namespace) -> (String, String) {
     (data[KEY].clone(), data[OFF_KEY].clone())
 }
 
+/// A person edits keys of the ConfigMap that is published.
+async fn edited(namespace: &Namespace, data: serde_json::Value) {
+    let edit = json!({ "data": data });
+    let params = PatchParams {
+        field_manager: Some("somebody".into()),
+        ..PatchParams::default()
+    };
+    let maps = namespace.api::<ConfigMap>();
+    maps.patch(CONFIG_MAP, &params, &Patch::Merge(&edit))
+        .await
+        .unwrap();
+}
+
+/// What a person makes of a document and of its off form.
+fn mine() -> serde_json::Value {
+    json!({ KEY: "{\"mine\": 1}", OFF_KEY: "{\"mine\": 2}" })
+}
+
 /// Publishes again and again, as the watch of bases tells it to, until it comes to what is waited for.
 async fn published_once(
     view: &View,
@@ -252,15 +270,7 @@ async fn a_persons_edits_of_a_document_and_of_its_off_form_are_put_back() {
         json!({ OFF_KEY: "{}" }),
         json!({ KEY: null, OFF_KEY: null }),
     ] {
-        let edit = json!({ "data": edit });
-        let params = PatchParams {
-            field_manager: Some("somebody".into()),
-            ..PatchParams::default()
-        };
-        let maps = namespace.api::<ConfigMap>();
-        maps.patch(CONFIG_MAP, &params, &Patch::Merge(&edit))
-            .await
-            .unwrap();
+        edited(&namespace, edit).await;
         view.caught_up(&namespace, CONFIG_MAP).await;
         let published = publish(&view, &wanted(&owner, true)).await;
         assert!(
@@ -398,9 +408,61 @@ async fn a_base_that_fits_with_hedging_and_not_without_turns_hedging_off() {
     })
     .await;
     assert!(smaller.faults.is_empty(), "{smaller:?}");
+    // Its clients were off, and come back as after every off.
+    assert!(smaller.joining.contains(KEY), "{smaller:?}");
+    assert_eq!(
+        texts(&view, &namespace).await,
+        (SECOND.to_owned(), SECOND.to_owned())
+    );
+    let mut ramped = wanted(&owner, true);
+    if let Some(form) = ramped.forms.get_mut(KEY) {
+        form.may_join = true;
+    }
+    publish(&view, &ramped).await;
     let (text, off) = texts(&view, &namespace).await;
     assert!(text.contains("\"0.512s\""), "{text}");
     assert_eq!(off, SECOND);
+}
+
+/// Whoever edits both leaves nothing in the ConfigMap by which it could be switched off.
+#[tokio::test]
+async fn a_document_whose_off_form_was_edited_too_is_switched_off_by_what_was_left_there() {
+    let (namespace, owner, view) = hedged_stage("both-edited").await;
+    let name = wanted(&owner, true).name;
+    let off = (FIRST.to_owned(), FIRST.to_owned());
+
+    edited(&namespace, mine()).await;
+    view.caught_up(&namespace, CONFIG_MAP).await;
+    let put_back = view
+        .publisher
+        .write_off(&name, &owner, Reason::Invalid, NOW)
+        .await
+        .unwrap();
+    assert!(matches!(put_back.change, Change::PutBack { .. }), "{put_back:?}");
+    assert_eq!(texts(&view, &namespace).await, off);
+
+    edited(&namespace, mine()).await;
+    view.caught_up(&namespace, CONFIG_MAP).await;
+    let retired = view.publisher.retire(&name, &owner, NOW).await.unwrap();
+    assert_eq!(retired, Retirement::Released);
+    assert_eq!(texts(&view, &namespace).await, off);
+}
+
+/// What a person made of a base may hedge by itself, and after a restart nobody knows the one before.
+#[tokio::test]
+async fn a_document_whose_off_form_was_edited_while_no_operator_ran_is_left() {
+    let (namespace, owner, view) = hedged_stage("both-edited-meanwhile").await;
+    let name = wanted(&owner, true).name;
+    drop(view);
+    edited(&namespace, mine()).await;
+    let later = View::of(&namespace).await;
+    let left = texts(&later, &namespace).await;
+    later
+        .publisher
+        .write_off(&name, &owner, Reason::Invalid, NOW)
+        .await
+        .unwrap();
+    assert_eq!(texts(&later, &namespace).await, left);
 }
 
 /// Though as far as the tuner knows its target hedges on.

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use hedgerow::cluster::{
-    Caches, Cluster, ClusterSettings, NamespacedName, Nudge, NudgeLimits, PolicyKey, WriteKind,
+    Caches, Change, Cluster, ClusterSettings, NamespacedName, NudgeLimits, PodLabels, PolicyKey,
+    PublishError, WriteKind,
 };
 use hedgerow_api::names::NUDGED_ANNOTATION;
 use hedgerow_tests::{Credentials, Namespace, eventually, repository, scratch};
-use hedgerow_tuner::Memory;
+use hedgerow_tuner::{Memory, Reason};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
@@ -18,8 +19,8 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use crate::scene::{
-    CONFIG_MAP, KEY, NOW, PATIENCE, clients, control_plane, desired, document, namespace, remembers_hedging,
-    settings, stage,
+    CONFIG_MAP, KEY, NOW, PATIENCE, View, clients, control_plane, create_policy, desired, document,
+    namespace, remembers_hedging, settings, stage,
 };
 
 /// An account with the rights that the chart grants for this, in one namespace, and with no others.
@@ -66,21 +67,12 @@ async fn nudged(namespace: &Namespace) -> BTreeMap<String, String> {
         .collect()
 }
 
-fn nudge(namespace: &Namespace, version: &str) -> Nudge {
-    Nudge {
-        policy: PolicyKey::new(namespace.name(), "kb"),
-        config_map: NamespacedName::new(namespace.name(), CONFIG_MAP),
-        version: version.to_owned(),
-        pods: [("app".to_owned(), "front".to_owned())].into(),
-    }
+fn policy(namespace: &Namespace) -> PolicyKey {
+    PolicyKey::new(namespace.name(), "kb")
 }
 
-/// One for the pod `other`: when it is done, whatever was asked for before is done.
-fn nudge_of_the_other(namespace: &Namespace) -> Nudge {
-    Nudge {
-        pods: [("app".to_owned(), "other".to_owned())].into(),
-        ..nudge(namespace, "8")
-    }
+fn app(name: &str) -> PodLabels {
+    [("app".to_owned(), name.to_owned())].into()
 }
 
 /// An operator with these rights, which nudges as long as it is kept, and what becomes of each pod.
@@ -114,6 +106,23 @@ impl Nudging {
             outcomes,
             task: tokio::spawn(async move { nudger.run().await }),
         }
+    }
+
+    /// The policy names the pods of the app `front` for its ConfigMap, and those of `other` for the one of that name.
+    fn note_readers(&self, namespace: &Namespace) {
+        let output = |name: &str| NamespacedName::new(namespace.name(), name);
+        let readers = [
+            (output(CONFIG_MAP), vec![app("front")]),
+            (output("other"), vec![app("other")]),
+        ];
+        self.cluster
+            .nudger
+            .note_readers(&policy(namespace), readers.into());
+    }
+
+    fn is_safer(&self, namespace: &Namespace, config_map: &str, version: &str) {
+        let name = NamespacedName::new(namespace.name(), config_map);
+        self.cluster.nudger.is_safer(&name, version);
     }
 
     async fn outcome(&mut self) -> &'static str {
@@ -177,19 +186,22 @@ async fn the_pods_that_are_named_are_annotated_and_no_others() {
     namespace.kubectl(&arguments).await.unwrap();
 
     let mut nudging = Nudging::start(&namespace, &credentials, Some(NudgeLimits::default())).await;
-    nudging.cluster.nudger.ask(nudge(&namespace, "7"));
-    nudging.cluster.nudger.ask(nudge_of_the_other(&namespace));
+    nudging.note_readers(&namespace);
+    nudging.is_safer(&namespace, CONFIG_MAP, "7");
+    nudging.is_safer(&namespace, "other", "8");
 
     for _ in 0..3 {
         assert_eq!(nudging.outcome().await, "ok");
     }
-    let expected = [("front-1", "7"), ("front-2", "7"), ("other", "8")]
-        .map(|(name, version)| (name.to_owned(), format!("{CONFIG_MAP}@{version}")));
+    let ours = format!("{CONFIG_MAP}@7");
+    let expected = [
+        ("front-1", ours.as_str()),
+        ("front-2", ours.as_str()),
+        ("other", "other@8"),
+    ]
+    .map(|(name, told)| (name.to_owned(), told.to_owned()));
     assert_eq!(nudged(&namespace).await, expected.into());
-    assert_eq!(
-        nudging.cluster.nudger.refusal(&nudge(&namespace, "7").policy),
-        None
-    );
+    assert_eq!(nudging.cluster.nudger.refusal(&policy(&namespace)), None);
 }
 
 #[tokio::test]
@@ -203,8 +215,9 @@ async fn pods_beyond_the_limit_are_counted_and_left() {
         ..NudgeLimits::default()
     };
     let mut nudging = Nudging::start(&namespace, &credentials, Some(limits)).await;
-    nudging.cluster.nudger.ask(nudge(&namespace, "7"));
-    nudging.cluster.nudger.ask(nudge_of_the_other(&namespace));
+    nudging.note_readers(&namespace);
+    nudging.is_safer(&namespace, CONFIG_MAP, "7");
+    nudging.is_safer(&namespace, "other", "8");
     let mut outcomes = Vec::new();
     for _ in 0..4 {
         outcomes.push(nudging.outcome().await);
@@ -226,14 +239,9 @@ async fn a_right_that_is_missing_is_told_until_it_is_granted() {
         .await
         .unwrap();
     let nudging = Nudging::start(&namespace, &nobody, Some(NudgeLimits::default())).await;
-    let (cluster, policy) = (&nudging.cluster, nudge(&namespace, "7").policy);
-    assert_eq!(
-        cluster.nudger.refusal(&policy),
-        None,
-        "not known before it is tried"
-    );
-
-    cluster.nudger.ask(nudge(&namespace, "7"));
+    let (cluster, policy) = (&nudging.cluster, policy(&namespace));
+    // Nothing is nudged yet: it is asked.
+    nudging.note_readers(&namespace);
     let changed = tokio::time::timeout(PATIENCE, cluster.changes.take())
         .await
         .unwrap();
@@ -249,7 +257,7 @@ async fn a_right_that_is_missing_is_told_until_it_is_granted() {
         .await
         .unwrap();
     eventually("what is granted is seen", PATIENCE, async || {
-        cluster.nudger.ask(nudge(&namespace, "8"));
+        nudging.is_safer(&namespace, CONFIG_MAP, "8");
         let changed = tokio::time::timeout(Duration::from_secs(2), cluster.changes.take()).await?;
         ensure!(changed.contains(&policy), "{changed:?}");
         Ok(())
@@ -266,12 +274,9 @@ async fn nobody_is_nudged_by_an_operator_that_was_not_told_to() {
     let credentials = account(&namespace).await;
     pods(&namespace, &["front"], "front").await;
     let mut nudging = Nudging::start(&namespace, &credentials, None).await;
-    nudging.cluster.nudger.ask(nudge(&namespace, "7"));
-    let why = nudging
-        .cluster
-        .nudger
-        .refusal(&nudge(&namespace, "7").policy)
-        .unwrap();
+    nudging.note_readers(&namespace);
+    nudging.is_safer(&namespace, CONFIG_MAP, "7");
+    let why = nudging.cluster.nudger.refusal(&policy(&namespace)).unwrap();
     assert!(why.contains("nudge: true"), "{why}");
     nudging.task.abort();
     assert!(nudging.outcomes.try_recv().is_err());
@@ -286,7 +291,6 @@ async fn publishing_tells_whether_clients_hedge_less_now() {
     let created = view.publisher.publish(&on, NOW).await.unwrap();
     assert!(!created.safer, "who was not hedged cannot be safer");
     let live = view.caught_up(&namespace, CONFIG_MAP).await;
-    assert_eq!(created.version, live.metadata.resource_version);
 
     let mut off = on.clone();
     let mut memory: Memory = remembers_hedging();
@@ -300,7 +304,62 @@ async fn publishing_tells_whether_clients_hedge_less_now() {
     view.caught_up(&namespace, CONFIG_MAP).await;
 
     let again = view.publisher.publish(&off, NOW).await.unwrap();
-    assert!(!again.safer && again.version.is_none(), "nothing was written");
+    assert!(!again.safer, "nothing was written");
     let back = view.publisher.publish(&on, NOW).await.unwrap();
-    assert!(!back.safer && back.version.is_some());
+    assert!(!back.safer && back.change == Change::Updated);
+}
+
+#[tokio::test]
+async fn by_whatever_way_hedging_goes_off_the_pods_are_nudged() {
+    let namespace = namespace("nudge-ways").await;
+    let owner = create_policy(&namespace, "kb").await;
+    pods(&namespace, &["front"], "front").await;
+    let view = View::with(ClusterSettings {
+        nudge: Some(NudgeLimits::default()),
+        ..settings(&[namespace.name()], None)
+    })
+    .await;
+    let nudger = view.nudger.clone();
+    let worker = tokio::spawn(async move { nudger.run().await });
+    let mut on = desired(&owner, 512.0);
+    on.memory = [("shard-read".to_owned(), remembers_hedging())].into();
+    view.nudger
+        .note_readers(&owner.policy, [(on.name.clone(), vec![app("front")])].into());
+    let mut crowded = on.clone();
+    crowded.documents.insert("large".to_owned(), "x".repeat(1 << 20));
+
+    let mut told = None;
+    for way in ["write off", "no room", "retire", "release"] {
+        // At first as at the beginning of a ramp: nobody comes to the whole budget in one step.
+        for on in [&desired(&owner, 512.0), &on] {
+            view.publisher.publish(on, NOW).await.unwrap();
+            let live = view.caught_up(&namespace, CONFIG_MAP).await;
+            assert!(document(&live, KEY).unwrap().hedging.is_some());
+        }
+        let publisher = &view.publisher;
+        match way {
+            "write off" => drop(
+                publisher
+                    .write_off(&on.name, &owner, Reason::Invalid, NOW)
+                    .await
+                    .unwrap(),
+            ),
+            "no room" => {
+                let refused = publisher.publish(&crowded, NOW).await.unwrap_err();
+                assert!(matches!(refused, PublishError::TooLarge { .. }), "{refused}");
+            }
+            "retire" => drop(publisher.retire(&on.name, &owner, NOW).await.unwrap()),
+            _ => drop(publisher.release(&on.name, &owner, NOW).await.unwrap()),
+        }
+        let live = view.caught_up(&namespace, CONFIG_MAP).await;
+        assert_eq!(document(&live, KEY).unwrap().hedging, None, "{way}");
+        told = eventually(way, PATIENCE, async || {
+            let now = nudged(&namespace).await.remove("front");
+            ensure!(now.is_some() && now != told, "it is told {now:?}");
+            Ok(now)
+        })
+        .await
+        .unwrap();
+    }
+    worker.abort();
 }

@@ -5,7 +5,7 @@ use hedgerow_api::names::{INSTANCE_ANNOTATION, MANAGED_BY_LABEL, POLICY_ANNOTATI
 
 use crate::scene::{
     CONFIG_MAP, HOUR, INSTANCE, KEY, NOW, PATIENCE, View, control_plane, desired, document, hedging,
-    is_absent, published_stage, stage,
+    is_absent, published_stage, remembers_hedging, stage,
 };
 
 /// Requests to write the ConfigMap of a namespace.
@@ -108,6 +108,23 @@ async fn a_renewal_moves_the_times() {
         document(&live, KEY).unwrap().validity.valid_until,
         Some(later.plus(HOUR))
     );
+}
+
+#[tokio::test]
+async fn a_write_of_what_is_remembered_alone_is_told_from_one_of_documents() {
+    let (namespace, owner, view) = published_stage("memory-alone").await;
+    let mut remembering = desired(&owner, 512.0);
+    remembering
+        .memory
+        .insert("shard-read".to_owned(), remembers_hedging());
+    let noted = view.publisher.publish(&remembering, NOW).await.unwrap();
+    assert_eq!(noted.change, Change::Noted);
+    view.caught_up(&namespace, CONFIG_MAP).await;
+    remembering
+        .documents
+        .insert(KEY.to_owned(), hedging(&owner, 600.0, NOW, Some(HOUR)));
+    let told = view.publisher.publish(&remembering, NOW).await.unwrap();
+    assert_eq!(told.change, Change::Updated);
 }
 
 #[tokio::test]

@@ -181,6 +181,13 @@ async fn all_pages_of_a_list_are_one_list() {
 }
 
 #[tokio::test]
+async fn a_token_that_is_not_taken_is_told_with_the_remedy() {
+    let (_, _, error) = follow_script(vec![refused(401)], 2).await;
+    let error = error.unwrap();
+    assert!(error.contains("kubectl create token"), "{error}");
+}
+
+#[tokio::test]
 async fn an_error_is_known_until_the_watch_works_again() {
     let (_, known, error) = follow_script(vec![refused(403)], 2).await;
     assert_eq!(known, [""; 0]);

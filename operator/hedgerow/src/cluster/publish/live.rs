@@ -93,8 +93,22 @@ impl Live {
         own.map(|(key, text)| (key.clone(), text.clone())).collect()
     }
 
-    /// This ConfigMap as something to wish for.
-    pub(super) fn as_desired(&self, name: &NamespacedName, owner: &Owner) -> DesiredConfigMap {
+    /// The documents that this operator wrote: as they stand, or, where a person has taken one, as this operator left it
+    /// `before`. Without that nobody knows what it said, and it is left: a base that a person wrote may hedge by itself, so
+    /// there is nothing that is safely off.
+    pub(super) fn written_documents(&self, before: Option<&Self>) -> BTreeMap<String, String> {
+        let mut documents = before.map(Self::own_documents).unwrap_or_default();
+        documents.extend(self.own_documents());
+        documents
+    }
+
+    /// This ConfigMap as something to wish for; `before` is what this operator left there.
+    pub(super) fn as_desired(
+        &self,
+        name: &NamespacedName,
+        owner: &Owner,
+        before: Option<&Self>,
+    ) -> DesiredConfigMap {
         DesiredConfigMap {
             name: name.clone(),
             owner: owner.clone(),
@@ -103,7 +117,7 @@ impl Live {
             } else {
                 EndOfLife::Left
             },
-            documents: self.own_documents(),
+            documents: self.written_documents(before),
             forms: BTreeMap::new(),
             memory: self.record.memory.clone(),
             renew: false,
@@ -115,14 +129,16 @@ impl Live {
         &self,
         name: &NamespacedName,
         owner: &Owner,
+        before: Option<&Self>,
         reason: Reason,
         now: Timestamp,
     ) -> DesiredConfigMap {
+        let desired = self.as_desired(name, owner, before);
         DesiredConfigMap {
-            documents: off::all(&self.own_documents(), reason, now),
+            documents: off::all(&desired.documents, reason, now),
             // What differs in its times alone is due to be renewed.
             renew: true,
-            ..self.as_desired(name, owner)
+            ..desired
         }
     }
 

@@ -42,6 +42,7 @@ impl Plan {
         let again_at = retired.values().filter_map(|document| document.until).min();
         let retired = retired.into_iter().map(|(key, document)| (key, document.text));
         let unchanged = |(key, text): (&String, &String)| {
+            let text = rendered.held_off.get(key).unwrap_or(text);
             // A document that is the same stays as it is, to the byte: its times are part of what clients hold.
             let stands = live.documents.get(key).filter(|stands| {
                 same_document(stands, text) && !(desired.renew && renewal_due(stands, desired, now))
@@ -156,26 +157,20 @@ impl Plan {
             change,
             validity: self.validity,
             again_at: self.again_at,
-            version: None,
             faults: self.faults,
             joining: self.joining,
         }
     }
 
-    /// Whether clients are off, or hedge less or later, than by what is there.
-    fn is_safer_than(&self, live: &Live, desired: &DesiredConfigMap) -> bool {
+    /// Whether clients are off, or hedge less or later, than by what is there: by what is remembered of their targets, or by
+    /// what the documents say, for one may be off though its target hedges.
+    pub(super) fn is_safer_than(&self, live: &Live, desired: &DesiredConfigMap) -> bool {
         let remembered = desired.memory.iter().any(|(target, memory)| {
             let before = live.record.memory.get(target);
             before.is_some_and(|before| memory.is_safer_than(before))
         });
-        let is_off = |documents: &BTreeMap<String, String>, key: &String| {
-            documents.get(key) == documents.get(&off_form_key(key))
-        };
-        let mut forms = self.documents.keys().filter(|key| {
-            let has_off_form = self.documents.contains_key(&off_form_key(key));
-            has_off_form && live.documents.contains_key(*key)
-        });
-        remembered || forms.any(|key| is_off(&self.documents, key) && !is_off(&live.documents, key))
+        let goes_off = |key: &String| is_off(&self.documents, key) && lets_hedge(&live.documents, key);
+        remembered || self.documents.keys().any(goes_off)
     }
 
     fn owner_recorded(&self, live: &Live, desired: &DesiredConfigMap) -> bool {
@@ -196,6 +191,28 @@ fn end_of_life(desired: &DesiredConfigMap, documents: &BTreeMap<String, String>)
         EndOfLife::Left
     } else {
         desired.end_of_life
+    }
+}
+
+/// Whether a document tells its clients not to hedge: a native one by what it says, another by being its off form.
+fn is_off(documents: &BTreeMap<String, String>, key: &str) -> bool {
+    let Some(text) = documents.get(key) else {
+        return false;
+    };
+    match documents.get(&off_form_key(key)) {
+        Some(off) => text == off,
+        None => NativeDocument::parse(text.as_bytes()).is_ok_and(|document| document.hedging.is_none()),
+    }
+}
+
+/// Whether a document may let its clients hedge; what cannot be understood may.
+fn lets_hedge(documents: &BTreeMap<String, String>, key: &str) -> bool {
+    let Some(text) = documents.get(key) else {
+        return false;
+    };
+    match documents.get(&off_form_key(key)) {
+        Some(off) => text != off,
+        None => NativeDocument::parse(text.as_bytes()).map_or(true, |document| document.hedging.is_some()),
     }
 }
 

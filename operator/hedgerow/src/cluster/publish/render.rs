@@ -10,10 +10,10 @@ use std::sync::Arc;
 use hedgerow_api::ConditionReason;
 use hedgerow_api::names::OFF_FORM_SUFFIX;
 use hedgerow_config::{Form, RenderError};
-use hedgerow_tuner::Memory;
 
 use super::super::bases::{BaseError, BaseRef};
 use super::desired::DesiredConfigMap;
+use super::joining::{form_joins, native_joining};
 use super::live::Live;
 
 /// A document that is to be rendered.
@@ -67,8 +67,10 @@ pub(super) struct Rendered {
     pub(super) documents: BTreeMap<String, String>,
     /// What is not as it should be, by key.
     pub(super) faults: BTreeMap<String, Fault>,
-    /// The keys whose document is off though its targets hedge, because it was so before: it could not be rendered. For its
-    /// clients hedging comes back, and every return goes through the ramp.
+    /// The native documents that are held off, in place of those that are desired.
+    pub(super) held_off: BTreeMap<String, String>,
+    /// The keys whose document is off though its targets hedge, because it was so before, or was not there. For its clients
+    /// hedging comes on, and every return goes through the ramp.
     pub(super) joining: BTreeSet<String>,
 }
 
@@ -87,14 +89,18 @@ pub(super) fn render(
     live: Option<&Live>,
     before: Option<&Live>,
 ) -> Rendered {
-    let mut rendered = Rendered::default();
+    let mut rendered = Rendered {
+        held_off: native_joining(desired, live, before),
+        ..Rendered::default()
+    };
+    rendered.joining.extend(rendered.held_off.keys().cloned());
     for (key, wanted) in &desired.forms {
         let off_key = off_form_key(key);
         let kept = kept_off_form(&off_key, live, before);
         let (mut outcome, fault) = wanted.rendered(bases.get(key), kept);
         if let Some(Pair { text, off }) = &mut outcome
             && !wanted.may_join
-            && returns_unramped(key, wanted, live, before)
+            && form_joins(key, wanted, live, before)
             && text != off
         {
             text.clone_from(off);
@@ -120,26 +126,6 @@ fn kept_off_form<'a>(off_key: &str, live: Option<&'a Live>, before: Option<&'a L
     kept.or_else(|| before.and_then(text))
         .or_else(|| live.and_then(text))
         .map(String::as_str)
-}
-
-/// Whether the document stands there off, or not at all, while its targets are remembered as hedging: what its clients were
-/// told has no part in the ramp that led there.
-fn returns_unramped(key: &str, wanted: &DesiredForm, live: Option<&Live>, before: Option<&Live>) -> bool {
-    let Some(live) = live else { return false };
-    // What cannot be told a part of a budget is off while it ramps up: held off until then, it would be so for ever.
-    if !wanted.form.ramps() {
-        return false;
-    }
-    let hedges = |live: &Live| {
-        let text = live.documents.get(key);
-        text.is_some() && text != live.documents.get(&off_form_key(key))
-    };
-    // Where nothing is remembered, as in a ConfigMap that has just been created, nobody was told to hedge yet.
-    let remembered = |target: &String| {
-        let memory = live.record.memory.get(target);
-        memory.is_none_or(Memory::lets_hedge)
-    };
-    wanted.hedged.iter().any(remembered) && !hedges(live) && !before.is_some_and(hedges)
 }
 
 /// A document and its off form.

@@ -1,8 +1,10 @@
 use std::time::Duration;
 
 use hedgerow_api::names::{FIELD_MANAGER, MEMORY_ANNOTATION};
-use hedgerow_config::{GrpcMethod, Limits, LokiClient, Part, PropertiesPrefix};
-use hedgerow_tuner::{Hedging, Orders, Reason};
+use hedgerow_config::{
+    GrpcMethod, Identity, Limits, LokiClient, NativeDocument, Part, PropertiesPrefix, Validity,
+};
+use hedgerow_tuner::{Hedging, Orders, Reason, Timestamp};
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 
@@ -114,10 +116,15 @@ fn gone() -> BaseTexts {
 
 /// A ConfigMap that this operator wrote, of which a person has taken `edited`.
 fn live(documents: &[(&str, &str)], edited: &[&str], hedges: bool) -> Live {
+    live_told(documents, edited, &orders(hedges))
+}
+
+/// The same, whose target was told these orders.
+fn live_told(documents: &[(&str, &str)], edited: &[&str], orders: &Orders) -> Live {
     let data: BTreeMap<&str, &str> = documents.iter().copied().collect();
     let own = data.keys().filter(|key| !edited.contains(*key));
     let fields: serde_json::Map<_, _> = own.map(|key| (format!("f:{key}"), json!({}))).collect();
-    let memory = json!({ "shard-read": { "orders": orders(hedges), "revision": 7 } });
+    let memory = json!({ "shard-read": { "orders": orders, "revision": 7 } });
     let config_map = json!({
         "metadata": {
             "name": "kb-grpc", "namespace": "helpdesk",
@@ -290,16 +297,32 @@ fn a_document_that_a_person_took_away_is_put_back_as_it_was() {
 
 /// Off while the budget ramps up: were it held off then, the ramp would begin anew for ever.
 #[test]
-fn what_cannot_be_told_a_part_of_a_budget_waits_for_no_ramp() {
+fn what_cannot_be_told_a_part_of_a_budget_comes_on_with_the_end_of_the_ramp() {
+    let last_step = Orders {
+        reason: Reason::Ramping,
+        ..orders(true)
+    };
     let off = loki(false).render(None).unwrap();
-    let as_off = live(&[(KEY, &off), (OFF_KEY, &off)], &[], true);
+    let as_off = live_told(&[(KEY, &off), (OFF_KEY, &off)], &[], &last_step);
     let on = rendered(without_base(loki), &BaseTexts::new(), Some(&as_off));
     assert_ne!(on.documents[KEY], off);
     assert!(on.joining.is_empty());
 
-    let as_base = live(&[(KEY, BASE), (OFF_KEY, BASE)], &[], true);
+    let as_base = live_told(&[(KEY, BASE), (OFF_KEY, BASE)], &[], &last_step);
     let on = rendered(over_base(true), &given(BASE), Some(&as_base));
     assert!(hedges(&on.documents[KEY]) && on.joining.is_empty());
+}
+
+/// A base that was refused, or orders that could not be said: its clients come back as after every off.
+#[test]
+fn what_cannot_be_told_a_part_of_a_budget_waits_for_a_ramp_when_it_was_off_for_another_reason() {
+    let as_base = live(&[(KEY, BASE), (OFF_KEY, BASE)], &[], true);
+    let created = Live::read(ConfigMap::default());
+    for live in [as_base, created] {
+        let held = rendered(over_base(true), &given(BASE), Some(&live));
+        assert_eq!(held.documents[KEY], BASE);
+        assert_eq!(held.joining.len(), 1);
+    }
 }
 
 #[test]
@@ -307,4 +330,80 @@ fn properties_need_no_base() {
     let on = rendered(without_base(properties), &BaseTexts::new(), None);
     assert!(on.documents[KEY].contains("enabled=true"));
     assert!(on.documents[OFF_KEY].contains("enabled=false"));
+}
+
+const NATIVE: &str = "shard-read.json";
+
+/// A native document that lets its clients hedge.
+fn native(hedges: bool) -> String {
+    let identity = Identity {
+        policy: "helpdesk/kb".to_owned(),
+        policy_uid: "u".to_owned(),
+        target: "shard-read".to_owned(),
+    };
+    let limits = part("shard-read", hedges, ()).limits;
+    NativeDocument::new(
+        &identity,
+        &orders(hedges),
+        &limits,
+        7,
+        Validity::new(Timestamp::default(), None),
+    )
+    .to_json()
+}
+
+/// A ConfigMap with a native document of a target whose ramp has come so far.
+fn desired_native(phase: &serde_json::Value) -> DesiredConfigMap {
+    let memory = json!({ "orders": orders(true), "revision": 7, "phase": phase });
+    DesiredConfigMap {
+        forms: BTreeMap::new(),
+        documents: BTreeMap::from([(NATIVE.to_owned(), native(true))]),
+        memory: BTreeMap::from([("shard-read".to_owned(), serde_json::from_value(memory).unwrap())]),
+        ..desired(over_base(true))
+    }
+}
+
+fn held_native(phase: &serde_json::Value, live: &Live, before: Option<&Live>) -> Option<NativeDocument> {
+    let rendered = render(&desired_native(phase), &BaseTexts::new(), Some(live), before);
+    let held = rendered.held_off.get(NATIVE);
+    assert_eq!(held.is_some(), rendered.joining.contains(NATIVE));
+    held.map(|text| NativeDocument::parse(text.as_bytes()).unwrap())
+}
+
+/// Another ConfigMap of that name stood in its way while the ramp went on, or it was off for want of room: else its clients
+/// would be told of the whole budget once, before the ramp begins anew.
+#[test]
+fn a_native_document_that_comes_late_or_was_off_meanwhile_is_held_off() {
+    let full = json!({ "Full": { "since": 0 } });
+    let created = Live::read(ConfigMap::default());
+    let was_off = live(&[(NATIVE, &native(false))], &[], true);
+    for live in [created, was_off] {
+        let held = held_native(&full, &live, None).unwrap();
+        assert_eq!((held.hedging, held.reason.as_str()), (None, "WarmingUp"));
+        assert_eq!(held.identity.target, "shard-read");
+    }
+}
+
+#[test]
+fn a_native_document_comes_on_by_the_ramp_and_stays_on() {
+    let (first, full) = (
+        json!({ "Ramping": { "step": 0, "since": 0 } }),
+        json!({ "Full": { "since": 0 } }),
+    );
+    let created = Live::read(ConfigMap::default());
+    assert_eq!(held_native(&first, &created, None), None, "the ramp began anew");
+    let stands = live(&[(NATIVE, &native(true))], &[], true);
+    assert_eq!(held_native(&full, &stands, None), None);
+    let taken_away = live(&[], &[], true);
+    assert_eq!(
+        held_native(&full, &taken_away, Some(&stands)),
+        None,
+        "put back as it was"
+    );
+    let off = live(&[(NATIVE, &native(false))], &[], false);
+    assert_eq!(
+        held_native(&full, &off, None),
+        None,
+        "all were off, and come by their ramp"
+    );
 }
