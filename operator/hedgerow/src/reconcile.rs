@@ -164,6 +164,7 @@ impl Reconciler {
         }
         self.index.forget(key);
         self.cluster.status.forget(key);
+        self.metrics.forget(key);
         self.cluster.nudger.forget(key);
         self.release_orphans(key, now).await
     }
@@ -284,6 +285,7 @@ impl Reconciler {
             before: &before,
             now,
         });
+        self.metrics.told(&entry.key, &after);
         match self.cluster.status.write(entry, &after).await {
             Ok(false) => Outcome::Done,
             Ok(true) => {

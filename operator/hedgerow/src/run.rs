@@ -65,6 +65,7 @@ pub async fn run(args: &RunArgs) -> Outcome {
     };
     let in_cluster = cluster_settings(&settings, &identity);
     let cluster = Arc::new(Cluster::new(clients, in_cluster, caches, on_write));
+    metrics.watch_outputs(cluster.outputs.clone());
     let heartbeats = Heartbeats::default();
 
     let stop = CancellationToken::new();
