@@ -8,5 +8,6 @@
 )]
 
 mod alerts;
+mod dashboard;
 mod expression;
 mod promtool;
