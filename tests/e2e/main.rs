@@ -26,6 +26,7 @@ mod safety;
 mod scene;
 mod service;
 mod shared;
+mod status_page;
 mod stop;
 mod tuning;
 mod unknown;
