@@ -5,11 +5,13 @@
 //! however that ends (see [`Process`]).
 
 mod audit;
+mod browser;
 mod cluster;
 mod exposition;
 mod health;
 mod http;
 mod kubectl;
+mod metric_family;
 mod node;
 mod operator;
 mod parts;
@@ -21,11 +23,16 @@ mod tls;
 mod wait;
 
 pub use audit::{Audit, AuditEvent, Mark, ObjectReference};
+pub use browser::{Browser, Look, file_url};
 pub use cluster::{Cluster, ClusterOptions, Credentials, Namespace};
 pub use exposition::{Exposition, Histogram, Series};
 pub use health::Health;
 pub use http::http_client;
 pub use kubectl::{Kubectl, Output};
+pub use metric_family::{
+    MetricFamilies, MetricFamily, documented_labels, documented_metrics, exported_metrics, series,
+    with_metrics_documented,
+};
 pub use node::{Image, Node};
 pub use operator::{Build, Operator, OperatorOptions, hedgerow};
 pub use parts::{Part, part, program, repository};

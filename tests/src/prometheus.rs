@@ -29,6 +29,8 @@ pub struct Prometheus {
 pub struct PrometheusOptions {
     jobs: Vec<(String, SocketAddr)>,
     alerts: Vec<(String, String)>,
+    rules: Vec<PathBuf>,
+    honor_labels: bool,
     listen: IpAddr,
     folder: Option<PathBuf>,
 }
@@ -40,6 +42,8 @@ impl PrometheusOptions {
         Self {
             jobs: Vec::new(),
             alerts: Vec::new(),
+            rules: Vec::new(),
+            honor_labels: false,
             listen: IpAddr::V4(Ipv4Addr::LOCALHOST),
             folder: None,
         }
@@ -56,6 +60,20 @@ impl PrometheusOptions {
     #[must_use]
     pub fn alert(mut self, name: &str, expression: &str) -> Self {
         self.alerts.push((name.to_owned(), expression.to_owned()));
+        self
+    }
+
+    /// Evaluates this rule file too.
+    #[must_use]
+    pub fn rules(mut self, file: PathBuf) -> Self {
+        self.rules.push(file);
+        self
+    }
+
+    /// Keeps labels as they are exposed, where they are also those of a scrape.
+    #[must_use]
+    pub const fn honor_labels(mut self) -> Self {
+        self.honor_labels = true;
         self
     }
 
@@ -82,7 +100,7 @@ impl PrometheusOptions {
         fs::create_dir_all(&folder)?;
         // JSON is YAML.
         fs::write(folder.join("prometheus.yml"), self.config().to_string())?;
-        fs::write(folder.join("alerts.yml"), self.rules().to_string())?;
+        fs::write(folder.join("alerts.yml"), self.own_rules().to_string())?;
         let http = http_client(Duration::from_secs(5))?;
         let mut prometheus = Prometheus {
             folder,
@@ -96,15 +114,22 @@ impl PrometheusOptions {
     }
 
     fn config(&self) -> Value {
-        let job = |(name, address): &(String, SocketAddr)| json!({ "job_name": name, "static_configs": [{ "targets": [address.to_string()] }] });
+        let job = |(name, address): &(String, SocketAddr)| {
+            json!({
+                "job_name": name, "honor_labels": self.honor_labels,
+                "static_configs": [{ "targets": [address.to_string()] }],
+            })
+        };
+        let own = PathBuf::from("alerts.yml");
+        let rules: Vec<&PathBuf> = self.rules.iter().chain([&own]).collect();
         json!({
             "global": { "scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s" },
-            "rule_files": ["alerts.yml"],
+            "rule_files": rules,
             "scrape_configs": self.jobs.iter().map(job).collect::<Vec<_>>(),
         })
     }
 
-    fn rules(&self) -> Value {
+    fn own_rules(&self) -> Value {
         let rule = |(name, expression): &(String, String)| json!({ "alert": name, "expr": expression });
         json!({ "groups": [{ "name": "tests", "rules": self.alerts.iter().map(rule).collect::<Vec<_>>() }] })
     }

@@ -227,6 +227,14 @@ impl Index {
         due.map(|(key, _)| key.clone()).collect()
     }
 
+    /// Every policy with the moment at which the next of its documents is to be renewed or deleted.
+    pub fn renewal_times(&self) -> Vec<(PolicyKey, Timestamp)> {
+        let inner = self.inner();
+        let due = inner.policies.iter();
+        due.filter_map(|(key, entry)| Some((key.clone(), entry.outcome.again_at?)))
+            .collect()
+    }
+
     /// Whether documents of this policy are to be renewed or deleted by now.
     pub fn renewal_due(&self, key: &PolicyKey, now: Timestamp) -> bool {
         self.inner()

@@ -18,6 +18,7 @@ pub mod heartbeat;
 pub mod index;
 pub mod metrics;
 mod notes;
+pub mod page;
 pub mod plan;
 pub mod print;
 pub mod reconcile;

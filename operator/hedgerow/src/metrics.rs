@@ -1,24 +1,28 @@
 //! What the operator tells Prometheus. One prefix, `hedgerow_`; every label has bounded values but the names of policies,
-//! targets and signals, whose series go when the policy goes.
+//! targets and signals, whose series go when the policy goes. `docs/metrics.md` lists them all.
 
+#[cfg(test)]
+mod documented;
+mod policies;
+mod sources;
 mod targets;
 mod watches;
+mod writes;
 
+use std::fmt::Error;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use hedgerow_api::HedgePolicyStatus;
 use hedgerow_signals::{ReadingKind, SourceStats, TargetReadings};
-use hedgerow_tuner::{Reason, Unknown};
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::encoding::text::encode;
-use prometheus_client::metrics::counter::Counter;
+use hedgerow_tuner::Reason;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, prometheus_text, text};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::cluster::{Caches, Lane, WriteKind, WriteQueue};
+use crate::cluster::{Caches, Outputs, PolicyKey, WriteKind, WriteQueue};
 use crate::index::Index;
 
 /// The operator's metrics. Cheap to clone.
@@ -31,80 +35,18 @@ pub struct Metrics {
 struct Inner {
     registry: Registry,
     leader: Gauge,
-    reads: Family<RoundLabels, Histogram, fn() -> Histogram>,
-    lateness: Family<RoundLabels, Histogram, fn() -> Histogram>,
-    readings: Family<ReadingLabels, Counter>,
-    failing: Family<SourceLabel, Gauge>,
-    skew: Family<SourceLabel, Gauge<f64, AtomicU64>>,
-    requests: Family<SourceLabel, Counter>,
-    writes: Family<WriteLabels, Counter>,
-    nudges: Family<NudgeLabels, Counter>,
-    changes: Family<ReasonLabel, Counter>,
-    publish_errors: Family<ErrorLabel, Counter>,
+    sources: sources::Sources,
+    writes: writes::Writes,
+    policies: policies::Policies,
 }
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct SourceLabel {
-    source: String,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct RoundLabels {
-    source: String,
-    kind: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct ReadingLabels {
-    source: String,
-    kind: &'static str,
-    outcome: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct WriteLabels {
-    object: &'static str,
-    outcome: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct NudgeLabels {
-    outcome: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct ReasonLabel {
-    reason: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct ErrorLabel {
-    reason: &'static str,
-}
-
-fn seconds() -> Histogram {
-    Histogram::new([0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0])
-}
+/// The labels of one series.
+type Labels = Vec<(&'static str, String)>;
 
 impl Metrics {
     /// Metrics that also tell what `index`, `queue` and `caches` hold at the moment of a scrape.
     pub fn new(index: Index, queue: WriteQueue, caches: Caches) -> Self {
         let mut registry = Registry::with_prefix("hedgerow");
-        let histogram: fn() -> Histogram = seconds;
-        let mut inner = Inner {
-            leader: Gauge::default(),
-            reads: Family::new_with_constructor(histogram),
-            lateness: Family::new_with_constructor(histogram),
-            readings: Family::default(),
-            failing: Family::default(),
-            skew: Family::default(),
-            requests: Family::default(),
-            writes: Family::default(),
-            nudges: Family::default(),
-            changes: Family::default(),
-            publish_errors: Family::default(),
-            registry: Registry::default(),
-        };
         let build = Family::<[(&str, &str); 1], Gauge>::default();
         build
             .get_or_create(&[("version", env!("CARGO_PKG_VERSION"))])
@@ -114,194 +56,126 @@ impl Metrics {
             "1; the label tells the version of this operator",
             build,
         );
-        registry.register(
-            "leader",
-            "1 while this replica leads, else 0",
-            inner.leader.clone(),
-        );
-        registry.register_with_unit(
-            "source_read_duration",
-            "How long it took to take the readings of one kind that were due of a source",
-            Unit::Seconds,
-            inner.reads.clone(),
-        );
-        registry.register_with_unit(
-            "source_read_lateness",
-            "How long after its due time a target was decided",
-            Unit::Seconds,
-            inner.lateness.clone(),
-        );
-        registry.register(
-            "source_readings",
-            "Readings by what became of them",
-            inner.readings.clone(),
-        );
-        registry.register(
-            "source_failing",
-            "1 while a source fails for all its targets, else 0",
-            inner.failing.clone(),
-        );
-        registry.register_with_unit(
-            "source_clock_skew",
-            "How far the clock of a source is ahead of ours",
-            Unit::Seconds,
-            inner.skew.clone(),
-        );
-        registry.register(
-            "source_requests",
-            "Requests sent to a source",
-            inner.requests.clone(),
-        );
-        registry.register(
-            "api_writes",
-            "Writes to the API server by what became of them; those to pods are hedgerow_nudges",
-            inner.writes.clone(),
-        );
-        registry.register(
-            "nudges",
-            "Pods that were to look at a safer document at once, by what became of it",
-            inner.nudges.clone(),
-        );
-        registry.register(
-            "decision_changes",
-            "Changes of what clients are told, by the reason of the new decision",
-            inner.changes.clone(),
-        );
-        registry.register(
-            "publish_errors",
-            "ConfigMaps that could not be written, by reason",
-            inner.publish_errors.clone(),
-        );
+        let leader = Gauge::default();
+        registry.register("leader", "1 while this replica leads, else 0", leader.clone());
+        let sources = sources::Sources::register(&mut registry);
+        let writes = writes::Writes::register(&mut registry);
+        let policies = policies::Policies::register(&mut registry, index.clone());
         registry.register_collector(Box::new(targets::Targets::new(index)));
-        registry.register_collector(Box::new(targets::Waiting::new(queue)));
+        registry.register_collector(Box::new(writes::Waiting::new(queue)));
         registry.register_collector(Box::new(watches::Watches::new(caches)));
-        inner.registry = registry;
         Self {
-            inner: Arc::new(inner),
+            inner: Arc::new(Inner {
+                registry,
+                leader,
+                sources,
+                writes,
+                policies,
+            }),
         }
     }
 
-    /// The text that a scrape gets.
-    pub fn text(&self) -> String {
-        let mut text = String::new();
+    /// The text that a scrape gets, as OpenMetrics.
+    pub fn open_metrics(&self) -> String {
+        let mut out = String::new();
         // Writing to a string cannot fail.
-        let _ = encode(&mut text, &self.inner.registry);
-        text
+        let _ = text::encode(&mut out, &self.inner.registry);
+        out
     }
 
-    /// Whether this replica leads.
+    /// The same in the older text format, for people and for what does not ask for OpenMetrics.
+    pub fn plain_text(&self) -> String {
+        let mut out = String::new();
+        let _ = prometheus_text::encode(&mut out, &self.inner.registry);
+        out
+    }
+
+    /// Also tell which of these let clients hedge.
+    pub fn watch_outputs(&self, outputs: Outputs) {
+        self.inner.policies.watch_outputs(outputs);
+    }
+
+    /// Whether this replica leads. Of sources and policies one that does not lead knows nothing.
     pub fn leads(&self, leads: bool) {
         self.inner.leader.set(leads.into());
+        if !leads {
+            self.inner.sources.forget();
+            self.inner.policies.forget_all();
+        }
     }
 
     /// The readings of one kind that were due of a source were taken.
     pub(crate) fn read(&self, source: &str, kind: ReadingKind, took: Duration) {
-        self.inner
-            .reads
-            .get_or_create(&round(source, kind))
-            .observe(took.as_secs_f64());
+        self.inner.sources.read(source, kind, took);
     }
 
     /// A target was decided this long after its due time.
     pub(crate) fn lateness(&self, source: &str, kind: ReadingKind, late: Duration) {
-        self.inner
-            .lateness
-            .get_or_create(&round(source, kind))
-            .observe(late.as_secs_f64());
+        self.inner.sources.lateness(source, kind, late);
     }
 
     /// What was read of one target.
     pub(crate) fn readings(&self, source: &str, readings: &TargetReadings) {
-        let count = |kind: &'static str, outcome: Option<&Unknown>| {
-            let labels = ReadingLabels {
-                source: source.to_owned(),
-                kind,
-                outcome: outcome.map_or("Fresh", |why| why.reason.as_str()),
-            };
-            self.inner.readings.get_or_create(&labels).inc();
-        };
-        if let Some(latency) = &readings.latency {
-            count(ReadingKind::Latency.as_str(), latency.windows.as_ref().err());
-        }
-        if let Some(counts) = &readings.counts {
-            count("counters", counts.windows.as_ref().err());
-        }
-        for signal in &readings.signals {
-            count(ReadingKind::Saturation.as_str(), signal.value.as_ref().err());
-        }
+        self.inner.sources.readings(source, readings);
     }
 
     /// How a source is.
     pub(crate) fn source(&self, source: &str, stats: &SourceStats) {
-        let label = label(source);
-        self.inner
-            .failing
-            .get_or_create(&label)
-            .set(stats.failing.is_some().into());
-        let requests = self.inner.requests.get_or_create_owned(&label);
-        requests.inc_by(stats.requests.saturating_sub(requests.get()));
-        if let Some(skew) = stats.clock_skew_ms.and_then(|skew| i32::try_from(skew).ok()) {
-            self.inner.skew.get_or_create(&label).set(f64::from(skew) / 1e3);
-        }
+        self.inner.sources.stats(source, stats);
     }
 
     /// A write to the API server ended so.
     pub(crate) fn wrote(&self, object: WriteKind, outcome: &'static str) {
-        if object == WriteKind::Nudge {
-            self.inner.nudges.get_or_create(&NudgeLabels { outcome }).inc();
-            return;
-        }
-        let labels = WriteLabels {
-            object: object.as_str(),
-            outcome,
-        };
-        self.inner.writes.get_or_create(&labels).inc();
+        self.inner.writes.wrote(object, outcome);
     }
 
     /// Clients of a target are told something else.
     pub(crate) fn changed(&self, reason: Reason) {
-        self.inner
-            .changes
-            .get_or_create(&ReasonLabel {
-                reason: reason.as_str(),
-            })
-            .inc();
+        self.inner.writes.changed(reason);
     }
 
     /// A ConfigMap could not be written.
     pub(crate) fn publish_failed(&self, reason: &'static str) {
-        self.inner
-            .publish_errors
-            .get_or_create(&ErrorLabel { reason })
-            .inc();
+        self.inner.writes.publish_failed(reason);
+    }
+
+    /// What people are told of a policy, whether the API server takes it or not.
+    pub(crate) fn told(&self, policy: &PolicyKey, status: &HedgePolicyStatus) {
+        self.inner.policies.told(policy, status);
+    }
+
+    /// A policy is gone.
+    pub(crate) fn forget(&self, policy: &PolicyKey) {
+        self.inner.policies.forget(policy);
     }
 }
 
-fn round(source: &str, kind: ReadingKind) -> RoundLabels {
-    RoundLabels {
-        source: source.to_owned(),
-        kind: kind.as_str(),
+/// Writes a family of gauges; `name` is without prefix and unit.
+fn gauges<'a>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    unit: &str,
+    help: &str,
+    values: impl IntoIterator<Item = (&'a Labels, f64)>,
+) -> Result<(), Error> {
+    let unit = (!unit.is_empty()).then(|| Unit::Other(unit.to_owned()));
+    let mut family = encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?;
+    for (labels, value) in values {
+        ConstGauge::new(value).encode(family.encode_family(labels)?)?;
     }
+    Ok(())
 }
 
-fn label(source: &str) -> SourceLabel {
-    SourceLabel {
-        source: source.to_owned(),
-    }
-}
-
-/// Every lane with the number of policies that wait in it.
-fn waiting(queue: &WriteQueue) -> impl Iterator<Item = (&'static str, i64)> {
-    Lane::ALL.into_iter().map(|lane| {
-        (
-            lane.as_str(),
-            i64::try_from(queue.waiting(lane)).unwrap_or(i64::MAX),
-        )
-    })
+/// A count or a time of our age as a sample.
+#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
+fn sample(value: i64) -> f64 {
+    value as f64
 }
 
 #[cfg(test)]
 mod tests {
+    use hedgerow_tuner::UnknownReason;
+
     use super::*;
     use crate::cluster::WriteRate;
     use crate::fixtures::{at, index, policy, read, sample};
@@ -329,7 +203,7 @@ mod tests {
     #[test]
     fn a_target_has_its_series_as_long_as_it_is_followed() {
         let (index, metrics) = told();
-        let text = metrics.text();
+        let text = metrics.open_metrics();
         let labels = r#"namespace="helpdesk",policy="kb-search",target="shard-read""#;
         assert!(
             text.contains(&format!("hedgerow_target_delay_seconds{{{labels}}} 0.5\n")),
@@ -346,7 +220,7 @@ mod tests {
             "{text}"
         );
         index.forget(&policy());
-        assert!(!metrics.text().contains("kb-search"));
+        assert!(!metrics.open_metrics().contains("kb-search"));
     }
 
     #[test]
@@ -354,7 +228,7 @@ mod tests {
         let (_, metrics) = told();
         metrics.readings("default", &read(at(0), 3.0));
         metrics.readings("default", &crate::fixtures::unread(at(0)));
-        let text = metrics.text();
+        let text = metrics.open_metrics();
         for (kind, outcome) in [
             ("latency", "Fresh"),
             ("saturation", "Fresh"),
@@ -381,9 +255,45 @@ mod tests {
         }
         assert!(
             metrics
-                .text()
+                .open_metrics()
                 .contains("hedgerow_source_requests_total{source=\"default\"} 5\n")
         );
+    }
+
+    #[test]
+    fn a_replica_that_does_not_lead_knows_nothing_of_sources_and_policies() {
+        let (_, metrics) = told();
+        metrics.leads(true);
+        let failing = hedgerow_tuner::Unknown::new(UnknownReason::Unavailable, "gone");
+        let stats = SourceStats {
+            failing: Some(failing),
+            ..SourceStats::default()
+        };
+        metrics.source("default", &stats);
+        metrics.told(&policy(), &conflicted());
+        let has = |series: &str| metrics.open_metrics().contains(series);
+        let failing = "hedgerow_source_failing{source=\"default\"} 1.0\n";
+        let condition = "hedgerow_policy_condition{namespace=\"helpdesk\",policy=\"kb-search\",condition=\"Accepted\",\
+                         status=\"False\",reason=\"Conflicted\"} 1.0\n";
+        assert!(has(failing) && has(condition), "{}", metrics.open_metrics());
+        metrics.leads(false);
+        assert!(!has("hedgerow_source_failing{") && !has("hedgerow_policy_condition{"));
+    }
+
+    #[test]
+    fn the_conditions_of_a_policy_go_with_it() {
+        let (_, metrics) = told();
+        metrics.told(&policy(), &conflicted());
+        metrics.forget(&policy());
+        assert!(!metrics.open_metrics().contains("hedgerow_policy_condition{"));
+    }
+
+    fn conflicted() -> HedgePolicyStatus {
+        let condition = serde_json::json!({
+            "type": "Accepted", "status": "False", "reason": "Conflicted", "message": "an older policy has it",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        });
+        serde_json::from_value(serde_json::json!({ "conditions": [condition] })).unwrap()
     }
 
     #[test]
@@ -395,21 +305,25 @@ mod tests {
             caches.clone(),
         );
         let slot = caches.slot("hedgerow-off ConfigMaps", Some("shop"));
-        let labels = r#"watch="hedgerow-off ConfigMaps",namespace="shop""#;
-        let has = |value: &str| metrics.text().contains(value);
+        let labels = r#"watch="hedgerow-off ConfigMaps",scope="shop""#;
+        let has = |value: &str| metrics.open_metrics().contains(value);
         let worked = format!("hedgerow_watch_last_success_timestamp_seconds{{{labels}}} ");
         assert!(!has(&worked), "never is not 1970");
         slot.works();
-        assert!(has(&worked), "{}", metrics.text());
-        assert!(has(&format!("hedgerow_watch_failing{{{labels}}} 0\n")));
+        assert!(has(&worked), "{}", metrics.open_metrics());
+        assert!(has(&format!("hedgerow_watch_failing{{{labels}}} 0.0\n")));
         slot.failed("forbidden".to_owned());
-        assert!(has(&format!("hedgerow_watch_failing{{{labels}}} 1\n")));
+        assert!(has(&format!("hedgerow_watch_failing{{{labels}}} 1.0\n")));
     }
 
     #[test]
     fn every_name_has_the_prefix_once() {
         let (_, metrics) = told();
-        for line in metrics.text().lines().filter(|line| !line.starts_with('#')) {
+        for line in metrics
+            .open_metrics()
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+        {
             assert!(
                 line.starts_with("hedgerow_") && !line.contains("hedgerow_hedgerow"),
                 "{line}"
@@ -422,7 +336,7 @@ mod tests {
         let (_, metrics) = told();
         metrics.wrote(WriteKind::Nudge, "ok");
         metrics.wrote(WriteKind::Nudge, "skipped");
-        let text = metrics.text();
+        let text = metrics.open_metrics();
         assert!(
             text.contains("hedgerow_nudges_total{outcome=\"ok\"} 1\n"),
             "{text}"

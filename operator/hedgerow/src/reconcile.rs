@@ -165,6 +165,7 @@ impl Reconciler {
         }
         self.index.forget(key);
         self.cluster.status.forget(key);
+        self.metrics.forget(key);
         let released = self.release_orphans(key, now).await;
         if released != Outcome::Retry {
             self.cluster.nudger.forget(key);
@@ -288,6 +289,7 @@ impl Reconciler {
             before: &before,
             now,
         });
+        self.metrics.told(&entry.key, &after);
         match self.cluster.status.write(entry, &after).await {
             Ok(false) => Outcome::Done,
             Ok(true) => {

@@ -25,6 +25,7 @@ use crate::exit::{Failure, Outcome};
 use crate::heartbeat::Heartbeats;
 use crate::index::Index;
 use crate::metrics::Metrics;
+use crate::page::Page;
 use crate::server::{self, Health};
 use crate::settings::Settings;
 use crate::telemetry;
@@ -65,6 +66,7 @@ pub async fn run(args: &RunArgs) -> Outcome {
     };
     let in_cluster = cluster_settings(&settings, &identity);
     let cluster = Arc::new(Cluster::new(clients, in_cluster, caches, on_write));
+    metrics.watch_outputs(cluster.outputs.clone());
     let heartbeats = Heartbeats::default();
 
     let stop = CancellationToken::new();
@@ -159,6 +161,18 @@ async fn serve(
         let _ = server::serve_health(public, health, stopped).await;
         "health server"
     });
+    if let Some(address) = settings.listen_status_page {
+        let listener = server::listen("listen.statusPage", address)
+            .await
+            .map_err(Failure::invalid)?;
+        let caches = cluster.caches.clone();
+        let page = Page::new(index.clone(), caches, cluster.acting(), &settings.instance);
+        let stopped = stop.clone().cancelled_owned();
+        servers.spawn(async move {
+            let _ = page.serve(listener, stopped).await;
+            "status page"
+        });
+    }
     let (index, stopped) = (index.clone(), stop.clone().cancelled_owned());
     servers.spawn(async move {
         let _ = server::serve_explanations(loopback, index, stopped).await;

@@ -5,9 +5,10 @@ use std::net::SocketAddr;
 
 use axum::Router;
 use axum::extract::{Path, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use prometheus_client::encoding::prometheus_text::CONTENT_TYPE;
 use tokio::net::TcpListener;
 
 use crate::cluster::{Caches, PolicyKey};
@@ -15,6 +16,8 @@ use crate::explain::explain;
 use crate::heartbeat::Heartbeats;
 use crate::index::Index;
 use crate::metrics::Metrics;
+
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// What is told to the cluster.
 #[derive(Clone, Debug)]
@@ -103,9 +106,20 @@ fn failing(caches: &Caches) -> String {
     lines.collect()
 }
 
-async fn metrics(State(health): State<Health>) -> Response {
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, kind)], health.metrics.text()).into_response()
+async fn metrics(State(health): State<Health>, headers: HeaderMap) -> Response {
+    let (kind, text) = if wants_open_metrics(&headers) {
+        (OPEN_METRICS, health.metrics.open_metrics())
+    } else {
+        (CONTENT_TYPE, health.metrics.plain_text())
+    };
+    ([(header::CONTENT_TYPE, kind)], text).into_response()
+}
+
+/// Prometheus asks for it; people and promtool, who do not, get the format that both can read.
+fn wants_open_metrics(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).iter();
+    let mut accepted = accepted.filter_map(|value| value.to_str().ok());
+    accepted.any(|value| value.contains("application/openmetrics-text"))
 }
 
 async fn explanation(
@@ -127,6 +141,21 @@ async fn explanation(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_asks_for_open_metrics_gets_it_and_others_the_older_format() {
+        let asks = |accept: &str| {
+            let mut headers = HeaderMap::new();
+            headers.append(header::ACCEPT, accept.parse().unwrap());
+            wants_open_metrics(&headers)
+        };
+        // What Prometheus 3.16 sends, shortened.
+        assert!(asks(
+            "application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.4,*/*;q=0.2"
+        ));
+        assert!(!asks("*/*"));
+        assert!(!wants_open_metrics(&HeaderMap::new()));
+    }
 
     #[test]
     fn a_watch_that_fails_is_told_by_who_is_ready() {

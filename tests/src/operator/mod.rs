@@ -4,6 +4,7 @@ mod binary;
 mod rbac;
 
 use std::fs;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
@@ -25,6 +26,7 @@ pub struct Operator {
     credentials: Credentials,
     metrics_port: u16,
     explain_port: u16,
+    page_port: u16,
     http: reqwest::Client,
     process: Option<Process>,
 }
@@ -37,6 +39,7 @@ pub struct OperatorOptions<'a> {
     watched: Vec<String>,
     build: Build,
     nudging: bool,
+    status_page: bool,
     config: Value,
 }
 
@@ -57,6 +60,7 @@ impl<'a> OperatorOptions<'a> {
             watched,
             build: Build::Debug,
             nudging: false,
+            status_page: false,
             config,
         }
     }
@@ -84,6 +88,13 @@ impl<'a> OperatorOptions<'a> {
         self.set("nudge", json!(true))
     }
 
+    /// Has it serve its status page.
+    #[must_use]
+    pub const fn with_status_page(mut self) -> Self {
+        self.status_page = true;
+        self
+    }
+
     /// Runs this build of the program; unsaid: the debug build.
     #[must_use]
     pub const fn build(mut self, build: Build) -> Self {
@@ -97,10 +108,13 @@ impl<'a> OperatorOptions<'a> {
     /// When it does not build, is refused its rights, ends, or is not ready in time.
     pub async fn start(mut self) -> Result<Operator> {
         let folder = scratch("operator")?;
-        let (metrics_port, explain_port) = (free_port()?, free_port()?);
+        let (metrics_port, explain_port, page_port) = (free_port()?, free_port()?, free_port()?);
         self.config["listen"] = json!({
             "address": format!("127.0.0.1:{metrics_port}"), "explain": format!("127.0.0.1:{explain_port}"),
         });
+        if self.status_page {
+            self.config["listen"]["statusPage"] = format!("127.0.0.1:{page_port}").into();
+        }
         fs::write(folder.join("operator.yaml"), self.config.to_string())?;
         let home = self.home.name();
         let account = rbac::grant(&self.cluster.kubectl()?, home, &self.watched, self.nudging).await?;
@@ -118,6 +132,7 @@ impl<'a> OperatorOptions<'a> {
             credentials,
             metrics_port,
             explain_port,
+            page_port,
             http,
             process: None,
         };
@@ -194,12 +209,35 @@ impl Operator {
         Ok(self.running()?.pid())
     }
 
-    /// The text of its metrics.
+    /// The text of its metrics, as who asks for no format gets it.
     ///
     /// # Errors
     /// When it does not answer.
     pub async fn metrics(&self) -> Result<String> {
         self.get(self.metrics_port, "/metrics").await
+    }
+
+    /// Its metrics, as Prometheus asks for them.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn open_metrics(&self) -> Result<String> {
+        let url = format!("http://{}/metrics", self.metrics_address());
+        let asked = self
+            .http
+            .get(url)
+            .header("accept", "application/openmetrics-text;version=1.0.0");
+        Ok(asked.send().await?.error_for_status()?.text().await?)
+    }
+
+    /// Where its metrics are.
+    pub const fn metrics_address(&self) -> SocketAddr {
+        SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), self.metrics_port)
+    }
+
+    /// Its status page; see [`OperatorOptions::with_status_page`].
+    pub fn status_page(&self) -> String {
+        format!("http://127.0.0.1:{}/", self.page_port)
     }
 
     /// What it says of a policy on its loopback port.

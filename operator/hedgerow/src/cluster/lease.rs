@@ -228,7 +228,9 @@ impl Candidate {
         let written = written.map_err(WriteError::from);
         (self.on_write)(
             WriteKind::Lease,
-            written.as_ref().map_or_else(WriteError::outcome, |_| "ok"),
+            written
+                .as_ref()
+                .map_or_else(WriteError::outcome, |_| WriteKind::OK),
         );
         let lease = written?;
         self.see(&lease, now);

@@ -25,6 +25,22 @@ pub enum WriteKind {
 }
 
 impl WriteKind {
+    /// Every kind.
+    pub const ALL: [Self; 5] = [
+        Self::ConfigMap,
+        Self::Status,
+        Self::Event,
+        Self::Lease,
+        Self::Nudge,
+    ];
+
+    /// The outcome of a write that was done.
+    pub const OK: &'static str = "ok";
+    /// The outcome of an event that found no room.
+    pub const DROPPED: &'static str = "dropped";
+    /// The outcome for a pod beyond those that are nudged.
+    pub const SKIPPED: &'static str = "skipped";
+
     /// Its name as a metric label.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -37,8 +53,8 @@ impl WriteKind {
     }
 }
 
-/// Told of every write with its outcome: `ok`, [`WriteError::outcome`], `dropped` for an event that found no room, or
-/// `skipped` for a pod beyond those that are nudged.
+/// Told of every write with its outcome: [`WriteKind::OK`], [`WriteError::outcome`], [`WriteKind::DROPPED`] or
+/// [`WriteKind::SKIPPED`].
 pub type OnWrite = Arc<dyn Fn(WriteKind, &'static str) + Send + Sync>;
 
 /// Why a write did not happen, or is not known to have happened.
@@ -63,6 +79,9 @@ pub(super) const TOKEN_REMEDY: &str = "the token of the kubeconfig or the servic
                             one (kubectl create token), or use the mounted one or a tokenFile, which is read again";
 
 impl WriteError {
+    /// Every outcome of a write that failed.
+    pub const OUTCOMES: [&'static str; 5] = ["not_leading", "timeout", "conflict", "refused", "unreachable"];
+
     /// What a person can do about it, whatever it was that was asked for.
     pub(super) fn remedy(&self) -> Option<&'static str> {
         self.is_unauthorized().then_some(TOKEN_REMEDY)
@@ -165,19 +184,24 @@ impl Writer {
             Ok(()) => bounded(request).await,
             Err(not_leading) => Err(not_leading.into()),
         };
-        (self.on_write)(kind, result.as_ref().map_or_else(WriteError::outcome, |_| "ok"));
+        (self.on_write)(
+            kind,
+            result
+                .as_ref()
+                .map_or_else(WriteError::outcome, |_| WriteKind::OK),
+        );
         result
     }
 
     /// Counts a write that was let go before it was begun.
     pub(super) fn dropped(&self, kind: WriteKind) {
-        (self.on_write)(kind, "dropped");
+        (self.on_write)(kind, WriteKind::DROPPED);
     }
 
     /// Counts so many writes that were not to be begun at all.
     pub(super) fn skipped(&self, kind: WriteKind, number: usize) {
         for _ in 0..number {
-            (self.on_write)(kind, "skipped");
+            (self.on_write)(kind, WriteKind::SKIPPED);
         }
     }
 }

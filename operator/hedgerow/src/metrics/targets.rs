@@ -3,14 +3,11 @@
 
 use std::fmt::Error;
 
-use hedgerow_tuner::{Decision, SwitchState};
+use hedgerow_tuner::{Decision, SignalView, SwitchState, UnknownReason, WindowCounts};
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::encoding::DescriptorEncoder;
 
-use super::waiting;
-use crate::cluster::WriteQueue;
+use super::{Labels, gauges};
 use crate::index::{Index, TargetView};
 
 /// The targets.
@@ -19,34 +16,29 @@ pub(super) struct Targets {
     index: Index,
 }
 
-/// The write queue.
-#[derive(Debug)]
-pub(super) struct Waiting {
-    queue: WriteQueue,
-}
-
-type Labels = Vec<(&'static str, String)>;
-
 /// A gauge of a target, and its values for one decision.
 struct TargetGauge {
-    /// With its unit, without the prefix.
+    /// Without prefix and unit.
     name: &'static str,
+    /// Empty for none.
+    unit: &'static str,
     help: &'static str,
     values: fn(&Decision, &Labels) -> Vec<(Labels, f64)>,
 }
 
-const GAUGES: [TargetGauge; 10] = [
+const GAUGES: [TargetGauge; 16] = [
     TargetGauge {
         name: "target_hedging",
+        unit: "",
         help: "1 while clients of the target are told to hedge, else 0.",
         values: |decision, labels| {
-            let mut labels = labels.clone();
-            labels.push(("reason", decision.reason.as_str().to_owned()));
-            vec![(labels, f64::from(u8::from(decision.orders.hedging.is_some())))]
+            let hedging = truth(decision.orders.hedging.is_some());
+            vec![(with(labels, "reason", decision.reason.as_str()), hedging)]
         },
     },
     TargetGauge {
-        name: "target_delay_seconds",
+        name: "target_delay",
+        unit: "seconds",
         help: "The delay in use; absent while hedging is off.",
         values: |decision, labels| {
             one(
@@ -56,12 +48,14 @@ const GAUGES: [TargetGauge; 10] = [
         },
     },
     TargetGauge {
-        name: "target_recommended_delay_seconds",
+        name: "target_recommended_delay",
+        unit: "seconds",
         help: "The delay that the percentile asks for; absent while it is unknown.",
         values: |decision, labels| one(labels, decision.recommended_ms.map(|ms| ms / 1e3)),
     },
     TargetGauge {
-        name: "target_budget_ratio",
+        name: "target_budget",
+        unit: "ratio",
         help: "Hedges per call in use; absent while hedging is off.",
         values: |decision, labels| {
             one(
@@ -72,74 +66,124 @@ const GAUGES: [TargetGauge; 10] = [
     },
     TargetGauge {
         name: "target_switch",
-        help: "1 for the state that the off-switch is in.",
+        unit: "",
+        help: "1 for the state that the off-switch is in, 0 for the others.",
         values: |decision, labels| {
-            let state = match decision.switch {
+            let now = match decision.switch {
                 SwitchState::Closed => "closed",
                 SwitchState::Open { .. } => "open",
                 SwitchState::Ramping { .. } => "ramping",
             };
-            let mut labels = labels.clone();
-            labels.push(("state", state.to_owned()));
-            vec![(labels, 1.0)]
+            let states = ["closed", "open", "ramping"];
+            states
+                .map(|state| (with(labels, "state", state), truth(state == now)))
+                .to_vec()
         },
     },
     TargetGauge {
-        name: "target_latency_seconds",
+        name: "target_latency",
+        unit: "seconds",
         help: "Percentiles of the latency as read last; absent while it is unknown.",
         values: |decision, labels| {
             let view = &decision.latency;
             let percentiles = [("50", view.p50_ms), ("95", view.p95_ms), ("99", view.p99_ms)];
             percentiles
                 .into_iter()
-                .filter_map(|(percentile, ms)| {
-                    let mut labels = labels.clone();
-                    labels.push(("percentile", percentile.to_owned()));
-                    Some((labels, ms? / 1e3))
-                })
+                .filter_map(|(percentile, ms)| Some((with(labels, "percentile", percentile), ms? / 1e3)))
                 .collect()
+        },
+    },
+    TargetGauge {
+        name: "target_latency_unknown",
+        unit: "",
+        help: "1 while latency is unknown although there are calls enough, else 0.",
+        values: |decision, labels| {
+            let unknown = decision.latency.unknown.as_ref();
+            let is_quiet = |reason| matches!(reason, UnknownReason::NoTraffic | UnknownReason::TooFewSamples);
+            let alarms = unknown.is_some_and(|why| !is_quiet(why.reason));
+            one(labels, Some(truth(alarms)))
         },
     },
     TargetGauge {
         name: "target_signal_value",
+        unit: "",
         help: "The value of a saturation signal as read last; absent while it is unknown.",
-        values: |decision, labels| {
-            let signals = decision.signals.iter();
-            signals
-                .filter_map(|signal| Some((with_signal(labels, &signal.name), signal.value?)))
-                .collect()
-        },
+        values: |decision, labels| of_signals(decision, labels, |signal| signal.value),
+    },
+    TargetGauge {
+        name: "target_signal_off_above",
+        unit: "",
+        help: "The line of a saturation signal: hedging goes off above it. Absent for an alert.",
+        values: |decision, labels| of_signals(decision, labels, |signal| signal.off_above),
     },
     TargetGauge {
         name: "target_signal_unknown",
+        unit: "",
         help: "1 while a saturation signal is unknown, else 0.",
         values: |decision, labels| {
-            let unknown = |signal: &hedgerow_tuner::SignalView| f64::from(u8::from(signal.unknown.is_some()));
-            let signals = decision.signals.iter();
-            signals
-                .map(|signal| (with_signal(labels, &signal.name), unknown(signal)))
-                .collect()
+            of_signals(decision, labels, |signal| Some(truth(signal.unknown.is_some())))
+        },
+    },
+    TargetGauge {
+        name: "target_hedged",
+        unit: "ratio",
+        help: "Hedges sent per call, as clients counted them last; absent without counters.",
+        values: |decision, labels| {
+            let counted = counted(decision);
+            one(
+                labels,
+                counted.and_then(|counts| share(counts.hedges, counts.calls)),
+            )
+        },
+    },
+    TargetGauge {
+        name: "target_expected_hedged",
+        unit: "ratio",
+        help: "Hedges per call that delay and budget let expect; absent while latency is unknown.",
+        values: |decision, labels| one(labels, decision.effect.hedge_share),
+    },
+    TargetGauge {
+        name: "target_won",
+        unit: "ratio",
+        help: "The share of the hedges sent that answered first, as clients counted them last; absent without counters.",
+        values: |decision, labels| {
+            let counted = counted(decision);
+            one(
+                labels,
+                counted.and_then(|counts| share(counts.wins?, counts.hedges)),
+            )
+        },
+    },
+    TargetGauge {
+        name: "target_missed_deadline",
+        unit: "ratio",
+        help: "The share of user queries that miss the deadline, with hedging as it is and without; absent while not known.",
+        values: |decision, labels| {
+            let effect = &decision.effect;
+            let shares = [
+                ("with", effect.miss_share_hedged),
+                ("without", effect.miss_share_unhedged),
+            ];
+            let known = shares
+                .into_iter()
+                .filter_map(|(hedging, share)| Some((with(labels, "hedging", hedging), share?)));
+            known.collect()
         },
     },
     TargetGauge {
         name: "target_low_confidence",
+        unit: "",
         help: "1 while the delay deserves little confidence, else 0.",
-        values: |decision, labels| {
-            let doubted = decision.low_confidence.is_some();
-            one(labels, Some(f64::from(u8::from(doubted))))
-        },
+        values: |decision, labels| one(labels, Some(truth(decision.low_confidence.is_some()))),
     },
     TargetGauge {
         name: "target_diagnosis",
+        unit: "",
         help: "1 for each reason that makes hedging pay less than it could; absent for the others.",
         values: |decision, labels| {
             let diagnoses = decision.diagnoses.iter();
             diagnoses
-                .map(|diagnosis| {
-                    let mut labels = labels.clone();
-                    labels.push(("reason", diagnosis.reason.as_str().to_owned()));
-                    (labels, 1.0)
-                })
+                .map(|diagnosis| (with(labels, "reason", diagnosis.reason.as_str()), 1.0))
                 .collect()
         },
     },
@@ -149,9 +193,34 @@ fn one(labels: &Labels, value: Option<f64>) -> Vec<(Labels, f64)> {
     value.map(|value| (labels.clone(), value)).into_iter().collect()
 }
 
-fn with_signal(labels: &Labels, signal: &str) -> Labels {
+fn of_signals(
+    decision: &Decision,
+    labels: &Labels,
+    value: fn(&SignalView) -> Option<f64>,
+) -> Vec<(Labels, f64)> {
+    let signals = decision.signals.iter();
+    signals
+        .filter_map(|signal| Some((with(labels, "signal", &signal.name), value(signal)?)))
+        .collect()
+}
+
+/// What clients counted over the narrowest window in use.
+fn counted(decision: &Decision) -> Option<&WindowCounts> {
+    decision.counts.as_ref()?.windows.first()
+}
+
+/// A part of what is there at all.
+fn share(part: f64, of: f64) -> Option<f64> {
+    (of > 0.0).then(|| part / of)
+}
+
+fn truth(holds: bool) -> f64 {
+    f64::from(u8::from(holds))
+}
+
+fn with(labels: &Labels, name: &'static str, value: &str) -> Labels {
     let mut labels = labels.clone();
-    labels.push(("signal", signal.to_owned()));
+    labels.push((name, value.to_owned()));
     labels
 }
 
@@ -178,29 +247,12 @@ impl Collector for Targets {
             })
             .collect();
         for gauge in &GAUGES {
-            let mut family = encoder.encode_descriptor(gauge.name, gauge.help, None, MetricType::Gauge)?;
-            for (labels, decision) in &targets {
-                for (labels, value) in (gauge.values)(decision, labels) {
-                    ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Waiting {
-    pub(super) fn new(queue: WriteQueue) -> Self {
-        Self { queue }
-    }
-}
-
-impl Collector for Waiting {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
-        let help = "Policies that wait to be written, by lane.";
-        let mut family = encoder.encode_descriptor("queue_waiting", help, None, MetricType::Gauge)?;
-        for (lane, waiting) in waiting(&self.queue) {
-            ConstGauge::new(waiting).encode(family.encode_family(&[("lane", lane)])?)?;
+            let series: Vec<_> = targets
+                .iter()
+                .flat_map(|(labels, decision)| (gauge.values)(decision, labels))
+                .collect();
+            let values = series.iter().map(|(labels, value)| (labels, *value));
+            gauges(&mut encoder, gauge.name, gauge.unit, gauge.help, values)?;
         }
         Ok(())
     }
@@ -218,11 +270,55 @@ mod tests {
         (gauge.values)(decision, &Vec::new())
     }
 
-    #[test]
-    fn each_diagnosis_has_a_series_while_it_holds() {
+    fn decided() -> Decision {
         let index = index();
         sample(&index, at(0), |now| read(now, 3.0));
-        let mut decision = index.view(&policy()).unwrap().remove(0).decision.unwrap();
+        index.view(&policy()).unwrap().remove(0).decision.unwrap()
+    }
+
+    #[test]
+    fn the_switch_is_in_one_of_its_states() {
+        let states = |decision: &Decision| -> Vec<_> {
+            let values = values("target_switch", decision);
+            values
+                .iter()
+                .map(|(labels, value)| (labels[0].1.clone(), *value))
+                .collect()
+        };
+        let told = |closed, open, ramping| {
+            [("closed", closed), ("open", open), ("ramping", ramping)]
+                .map(|(state, value)| (state.to_owned(), value))
+        };
+        let mut decision = decided();
+        decision.switch = SwitchState::Closed;
+        assert_eq!(states(&decision), told(1.0, 0.0, 0.0));
+        decision.switch = SwitchState::Open {
+            since: at(0),
+            until: None,
+        };
+        assert_eq!(states(&decision), told(0.0, 1.0, 0.0));
+    }
+
+    #[test]
+    fn a_quiet_service_is_no_alarm() {
+        let mut decision = decided();
+        let mut unknown = |reason| {
+            decision.latency.unknown = Some(hedgerow_tuner::Unknown::new(reason, ""));
+            values("target_latency_unknown", &decision)
+        };
+        assert_eq!(unknown(UnknownReason::NoTraffic), [(Vec::new(), 0.0)]);
+        assert_eq!(unknown(UnknownReason::TooFewSamples), [(Vec::new(), 0.0)]);
+        assert_eq!(unknown(UnknownReason::MetricNotFound), [(Vec::new(), 1.0)]);
+    }
+
+    #[test]
+    fn shares_of_nothing_are_not_known() {
+        assert_eq!((share(1.0, 4.0), share(0.0, 0.0)), (Some(0.25), None));
+    }
+
+    #[test]
+    fn each_diagnosis_has_a_series_while_it_holds() {
+        let mut decision = decided();
         assert_eq!(values("target_diagnosis", &decision), []);
         decision.diagnoses.push(Diagnosis {
             reason: DiagnosisReason::RequestBound,

@@ -55,6 +55,12 @@ struct Listen {
     address: SocketAddr,
     #[serde(deserialize_with = "socket_address")]
     explain: SocketAddr,
+    #[serde(deserialize_with = "some_socket_address")]
+    status_page: Option<SocketAddr>,
+}
+
+fn some_socket_address<'de, D: Deserializer<'de>>(written: D) -> Result<Option<SocketAddr>, D::Error> {
+    socket_address(written).map(Some)
 }
 
 fn socket_address<'de, D: Deserializer<'de>>(written: D) -> Result<SocketAddr, D::Error> {
@@ -68,6 +74,7 @@ impl Default for Listen {
         Self {
             address: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 8080),
             explain: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8081),
+            status_page: None,
         }
     }
 }
@@ -144,16 +151,9 @@ fn default_propagation() -> String {
 
 impl File {
     pub(super) fn resolve(self) -> Result<Settings, SettingsError> {
-        if !self.listen.explain.ip().is_loopback() {
-            return Err(SettingsError::key(
-                "listen.explain",
-                format!(
-                    "{} is not a loopback address; explanations are not for other pods: use 127.0.0.1:{} and kubectl \
-                     port-forward",
-                    self.listen.explain,
-                    self.listen.explain.port()
-                ),
-            ));
+        loopback("listen.explain", "explanations are", self.listen.explain)?;
+        if let Some(address) = self.listen.status_page {
+            loopback("listen.statusPage", "the status page is", address)?;
         }
         if self.writes_per_second == 0 {
             return Err(SettingsError::key(
@@ -185,11 +185,26 @@ impl File {
             lease: self.leader_election.enabled.then_some(self.leader_election.lease),
             listen: self.listen.address,
             listen_loopback: self.listen.explain,
+            listen_status_page: self.listen.status_page,
             writes_per_second: self.writes_per_second,
             nudge: self.nudge,
             sources: sources(self.sources)?,
         })
     }
+}
+
+/// What is not for other pods listens on loopback.
+fn loopback(key: &str, what: &str, address: SocketAddr) -> Result<(), SettingsError> {
+    if address.ip().is_loopback() {
+        return Ok(());
+    }
+    let port = address.port();
+    Err(SettingsError::key(
+        key,
+        format!(
+            "{address} is not a loopback address; {what} not for other pods: use 127.0.0.1:{port} and kubectl port-forward"
+        ),
+    ))
 }
 
 fn sources(declared: Vec<Source>) -> Result<Sources, SettingsError> {

@@ -27,6 +27,8 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Where explanations are served, on a loopback address.
     pub listen_loopback: SocketAddr,
+    /// Where the status page is served, on a loopback address; `None`: nowhere.
+    pub listen_status_page: Option<SocketAddr>,
     /// API writes per second, the first lane apart.
     pub writes_per_second: u32,
     /// How long a document takes to reach its clients.

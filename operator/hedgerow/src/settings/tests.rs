@@ -85,6 +85,20 @@ fn an_address_that_is_none_is_told_with_an_example() {
 }
 
 #[test]
+fn the_status_page_is_off_unless_asked_for_and_served_on_loopback_alone() {
+    assert_eq!(parse(SMALLEST).unwrap().listen_status_page, None);
+    let listening = |address: &str| parse(&format!("listen: {{ statusPage: '{address}' }}\n{SMALLEST}"));
+    let settings = listening("[::1]:8082").unwrap();
+    assert_eq!(settings.listen_status_page, Some("[::1]:8082".parse().unwrap()));
+    let error = listening("0.0.0.0:8082").unwrap_err().to_string();
+    assert!(
+        error.starts_with("listen.statusPage: 0.0.0.0:8082 is not a loopback address")
+            && error.contains("127.0.0.1:8082"),
+        "{error}"
+    );
+}
+
+#[test]
 fn explanations_are_served_on_loopback_alone() {
     let error = parse(&format!("listen: {{ explain: '0.0.0.0:8081' }}\n{SMALLEST}"))
         .unwrap_err()

@@ -117,6 +117,22 @@ pub enum PublishError {
 }
 
 impl PublishError {
+    /// Every [`reason`](Self::reason).
+    pub const REASONS: [&'static str; 12] = [
+        "Conflicted",
+        "NameConflict",
+        "PolicyGone",
+        "Immutable",
+        "Forbidden",
+        "QuotaExceeded",
+        "Denied",
+        "NamespaceTerminating",
+        "Rejected",
+        "Contended",
+        "NotLeading",
+        "Unavailable",
+    ];
+
     /// Its bounded name, for metrics and events.
     pub const fn reason(&self) -> &'static str {
         match self {

@@ -43,6 +43,15 @@ pub struct Fault {
 }
 
 impl Fault {
+    /// Every reason that a fault can have.
+    pub const REASONS: [ConditionReason; 5] = [
+        ConditionReason::BaseMissing,
+        ConditionReason::BaseNotLabelled,
+        ConditionReason::BaseInvalid,
+        ConditionReason::BaseUnavailable,
+        ConditionReason::OrdersRefused,
+    ];
+
     /// Whether it is likely to go by itself.
     pub fn is_transient(&self) -> bool {
         self.reason == ConditionReason::BaseUnavailable
