@@ -58,6 +58,7 @@ fn snapshot(target: &DecidedTarget<'_>, notes: Vec<String>) -> TargetStatus {
         }),
         effect: Some(EffectStatus {
             hedge_share: decision.effect.hedge_share.map(words::share),
+            win_share: win_share(decision).map(words::share),
             miss_share_unhedged: decision.effect.miss_share_unhedged.map(words::share),
             unhedged_basis: decision.effect.unhedged_basis.map(basis),
             miss_share_hedged: decision.effect.miss_share_hedged.map(words::share),
@@ -121,6 +122,13 @@ fn diagnosis(diagnosis: &Diagnosis) -> DiagnosisStatus {
 
 fn basis(basis: Basis) -> String {
     basis.as_str().to_owned()
+}
+
+/// The share of the hedges that answered first, over the widest window in which there were any.
+fn win_share(decision: &Decision) -> Option<f64> {
+    let windows = &decision.counts.as_ref()?.windows;
+    let counts = windows.iter().rfind(|counts| counts.hedges > 0.0)?;
+    Some(counts.wins? / counts.hedges)
 }
 
 /// A limit of the budget is told with the budget.
