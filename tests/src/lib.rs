@@ -25,7 +25,7 @@ pub use exposition::{Exposition, Histogram, Series};
 pub use http::http_client;
 pub use kubectl::{Kubectl, Output};
 pub use node::{Image, Node};
-pub use operator::{Build, Operator, OperatorOptions, hedgerow};
+pub use operator::{Build, Operator, OperatorOptions, hedgerow, kubectl_hedge};
 pub use parts::{Part, part, program, repository};
 pub use ports::free_port;
 pub use process::{Process, processes_alive};

@@ -54,7 +54,9 @@ pub enum Command {
         shell: Shell,
     },
     /// Print the manual page, or with a folder write one of each command there
-    #[command(after_help = "Examples:\n  hedgerow man | man -l -\n  hedgerow man --into /usr/local/share/man/man1")]
+    #[command(
+        after_help = "Examples:\n  hedgerow man | man -l -\n  hedgerow man --into /usr/local/share/man/man1"
+    )]
     Man {
         /// Write hedgerow.1, hedgerow-run.1 and so on into this folder
         #[arg(long, value_name = "FOLDER")]

@@ -2,6 +2,8 @@
 
 mod change;
 
+pub(crate) use self::change::of_policy;
+
 use std::fmt::Write;
 
 use hedgerow::chain::Step;
@@ -59,7 +61,10 @@ fn report(policy: &Policy, asked: Result<(Value, String), String>) -> Report {
     let status = policy.status.clone().unwrap_or_default();
     let (explanation, from) = match asked {
         Ok((explanation, from)) => (Some(explanation), from),
-        Err(why) => (None, format!("the status alone; the leading replica could not be asked: {why}")),
+        Err(why) => (
+            None,
+            format!("the status alone; the leading replica could not be asked: {why}"),
+        ),
     };
     let targets = status.targets.iter().map(|target| Target {
         name: target.name.clone(),
@@ -94,13 +99,24 @@ fn written_chain(target: &TargetStatus) -> Vec<Step> {
     if let Some(in_use) = &target.in_use {
         step(
             "metric",
-            format!("{}, in {}, of each {}", or(&in_use.metric), or(&in_use.unit), or(&in_use.measures)),
+            format!(
+                "{}, in {}, of each {}",
+                or(&in_use.metric),
+                or(&in_use.unit),
+                or(&in_use.measures)
+            ),
         );
     }
     let readings = target.readings.clone().unwrap_or_default();
-    let at = readings.time.as_ref().map_or_else(String::new, |time| format!(", read at {}", time.0));
+    let at = readings
+        .time
+        .as_ref()
+        .map_or_else(String::new, |time| format!(", read at {}", time.0));
     match (&readings.reason, readings.samples) {
-        (Some(reason), _) => step("latency", format!("unknown, {reason}: {}{at}", or(&readings.message))),
+        (Some(reason), _) => step(
+            "latency",
+            format!("unknown, {reason}: {}{at}", or(&readings.message)),
+        ),
         (None, Some(samples)) => step(
             "latency",
             format!(
@@ -114,10 +130,21 @@ fn written_chain(target: &TargetStatus) -> Vec<Step> {
         (None, None) => step("latency", "unknown: not read yet".to_owned()),
     }
     let delay = target.delay.clone().unwrap_or_default();
-    step("delay", delay.message.or(delay.applied).unwrap_or_else(|| "unknown".to_owned()));
+    step(
+        "delay",
+        delay
+            .message
+            .or(delay.applied)
+            .unwrap_or_else(|| "unknown".to_owned()),
+    );
     let budget = target.budget.clone().unwrap_or_default();
-    let now = budget.percent.map_or_else(|| "none while off".to_owned(), |percent| format!("now {percent}"));
-    step("budget", format!("at most {} of the calls; {now}", or(&budget.cap)));
+    let now = budget
+        .percent
+        .map_or_else(|| "none while off".to_owned(), |percent| format!("now {percent}"));
+    step(
+        "budget",
+        format!("at most {} of the calls; {now}", or(&budget.cap)),
+    );
     for signal in &target.signals {
         step("signal", format!("{}: {}", signal.name, line(signal)));
     }
@@ -126,7 +153,10 @@ fn written_chain(target: &TargetStatus) -> Vec<Step> {
         step("confidence", format!("low: {doubt}"));
     }
     for diagnosis in &target.diagnoses {
-        step("diagnosis", format!("{}: {}", diagnosis.reason, or(&diagnosis.message)));
+        step(
+            "diagnosis",
+            format!("{}: {}", diagnosis.reason, or(&diagnosis.message)),
+        );
     }
     steps
 }
@@ -139,11 +169,18 @@ fn line(signal: &SignalStatus) -> String {
         let since = since.map_or_else(String::new, |since| format!(" since {}", since.0));
         return format!("unknown{since}, {reason}: {}", or(&signal.message));
     }
-    let saturated = if signal.saturated == Some(true) { " (saturated)" } else { "" };
+    let saturated = if signal.saturated == Some(true) {
+        " (saturated)"
+    } else {
+        ""
+    };
     match (&signal.value, &signal.off_above) {
         (None, _) => "unknown: not read yet".to_owned(),
         (Some(value), Some(off_above)) => {
-            format!("{value}, off above {off_above}, back under {}{saturated}", or(&signal.on_below))
+            format!(
+                "{value}, off above {off_above}, back under {}{saturated}",
+                or(&signal.on_below)
+            )
         }
         (Some(_), None) if signal.saturated == Some(true) => format!("firing{saturated}"),
         (Some(_), None) => "not firing".to_owned(),
@@ -169,7 +206,10 @@ fn render(report: &Report) -> String {
             Some("Manual") => ", reaches clients by a restart or a person",
             _ => "",
         };
-        line("document", &format!("{}/{}: {state}{by}", output.config_map, output.key));
+        line(
+            "document",
+            &format!("{}/{}: {state}{by}", output.config_map, output.key),
+        );
     }
     for target in &report.targets {
         let _ = write!(text, "\n{} {}\n", report.policy, target.name);
@@ -208,8 +248,14 @@ mod tests {
             { "target": "shard-read", "chain": [{ "about": "query", "text": "histogram_quantile(0.95, x)" }] },
             { "target": "faq-read", "chain": null },
         ] });
-        let told = report(&policies()[0], Ok((live, "the leading replica, pod a/b".to_owned())));
-        assert_eq!(told.targets[0].chain, [Step::new("query", "histogram_quantile(0.95, x)")]);
+        let told = report(
+            &policies()[0],
+            Ok((live, "the leading replica, pod a/b".to_owned())),
+        );
+        assert_eq!(
+            told.targets[0].chain,
+            [Step::new("query", "histogram_quantile(0.95, x)")]
+        );
         // Nothing is decided of it there yet.
         assert_eq!(told.targets[1].chain, written_chain(&told.status.targets[1]));
         assert!(render(&told).contains("from        the leading replica, pod a/b"));

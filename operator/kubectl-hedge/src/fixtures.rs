@@ -12,7 +12,9 @@ pub(crate) fn policies() -> Vec<Policy> {
 
 /// Compares with a file in `tests/golden`; `HEDGEROW_BLESS` writes it anew.
 pub(crate) fn golden(name: &str, text: &str) {
-    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name);
     if std::env::var_os("HEDGEROW_BLESS").is_some() {
         std::fs::write(&file, text).unwrap();
     }

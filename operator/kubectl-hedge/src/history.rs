@@ -32,7 +32,10 @@ pub(crate) async fn run(session: &Session, args: &NamedArgs) -> Outcome {
     match args.output {
         Some(format) => output::machine(format, &report),
         None if report.changes.is_empty() => {
-            eprintln!("no change is known of {}: the operator has not come to it yet", report.policy);
+            eprintln!(
+                "no change is known of {}: the operator has not come to it yet",
+                report.policy
+            );
             output::ended(0)
         }
         None => print::stdout(&render(&report)),
@@ -51,7 +54,13 @@ fn report(policy: &Policy) -> Report {
         target.history.into_iter().map(entry)
     };
     let mut changes: Vec<Entry> = status.targets.into_iter().flat_map(of_target).collect();
-    let at = |entry: &Entry| entry.change.time.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
+    let at = |entry: &Entry| {
+        entry
+            .change
+            .time
+            .as_ref()
+            .map_or(Timestamp::UNIX_EPOCH, |time| time.0)
+    };
     changes.sort_by_key(|entry| std::cmp::Reverse(at(entry)));
     Report {
         policy: key(policy).to_string(),
@@ -62,9 +71,13 @@ fn report(policy: &Policy) -> Report {
 fn render(report: &Report) -> String {
     let mut table = output::table(&["TIME", "TARGET", "FROM", "TO", "REASON", "MESSAGE"], false);
     for entry in &report.changes {
-        let or = |value: &Option<String>, otherwise: &str| value.clone().unwrap_or_else(|| otherwise.to_owned());
+        let or =
+            |value: &Option<String>, otherwise: &str| value.clone().unwrap_or_else(|| otherwise.to_owned());
         let change = &entry.change;
-        let time = change.time.as_ref().map_or_else(|| "unknown".to_owned(), |time| time.0.to_string());
+        let time = change
+            .time
+            .as_ref()
+            .map_or_else(|| "unknown".to_owned(), |time| time.0.to_string());
         table.add_row([
             cell(&time, None),
             cell(&entry.target, None),

@@ -46,7 +46,10 @@ pub(crate) async fn find(session: &Session) -> Result<Leader, String> {
     let namespace = home.one().map_err(|failure| failure.to_string())?;
     let leases: Api<Lease> = Api::namespaced(session.client.clone(), namespace);
     let name = format!("Lease {namespace}/{}", session.lease);
-    let lease = leases.get_opt(&session.lease).await.map_err(|why| format!("{name}: {}", say(&why)))?;
+    let lease = leases
+        .get_opt(&session.lease)
+        .await
+        .map_err(|why| format!("{name}: {}", say(&why)))?;
     let Some(spec) = lease.and_then(|lease| lease.spec) else {
         return Err(format!(
             "there is no {name}: the operator has not run there, runs without leader election, or is elsewhere \
@@ -57,14 +60,21 @@ pub(crate) async fn find(session: &Session) -> Result<Leader, String> {
         return Err(format!("nobody holds {name}: no replica runs"));
     };
     // The holder is the pod's name and something that no second process has.
-    let pod = holder.rsplit_once('_').map_or(holder.as_str(), |(pod, _)| pod).to_owned();
+    let pod = holder
+        .rsplit_once('_')
+        .map_or(holder.as_str(), |(pod, _)| pod)
+        .to_owned();
     let renewed = spec.renew_time.map_or(Timestamp::UNIX_EPOCH, |time| time.0);
     let silent = Timestamp::now().duration_since(renewed);
     Ok(Leader {
         namespace: namespace.to_owned(),
         pod,
         silent: Duration::try_from(silent).unwrap_or_default(),
-        patience: Duration::from_secs(spec.lease_duration_seconds.and_then(|s| s.try_into().ok()).unwrap_or(15)),
+        patience: Duration::from_secs(
+            spec.lease_duration_seconds
+                .and_then(|s| s.try_into().ok())
+                .unwrap_or(15),
+        ),
     })
 }
 
@@ -100,13 +110,20 @@ pub(crate) async fn explanation(
 
 async fn connect(url: &Uri) -> Result<TcpStream, String> {
     let (Some("http"), Some(host)) = (url.scheme_str(), url.host()) else {
-        return Err(format!("--operator-url {url}: begin it with http://, as in http://127.0.0.1:8081"));
+        return Err(format!(
+            "--operator-url {url}: begin it with http://, as in http://127.0.0.1:8081"
+        ));
     };
     let address = (host.trim_matches(['[', ']']), url.port_u16().unwrap_or(80));
-    TcpStream::connect(address).await.map_err(|why| format!("{url}: {why}"))
+    TcpStream::connect(address)
+        .await
+        .map_err(|why| format!("{url}: {why}"))
 }
 
-async fn get(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, path: &str) -> Result<Value, String> {
+async fn get(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    path: &str,
+) -> Result<Value, String> {
     let fault = |why: &dyn std::fmt::Display| why.to_string();
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
         .await
@@ -118,7 +135,12 @@ async fn get(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, path:
         .map_err(|why| fault(&why))?;
     let answer = sender.send_request(request).await.map_err(|why| fault(&why))?;
     let status = answer.status();
-    let body = answer.into_body().collect().await.map_err(|why| fault(&why))?.to_bytes();
+    let body = answer
+        .into_body()
+        .collect()
+        .await
+        .map_err(|why| fault(&why))?
+        .to_bytes();
     driven.abort();
     if status.is_success() {
         serde_json::from_slice(&body).map_err(|why| fault(&why))

@@ -5,19 +5,22 @@
 
 mod age;
 pub mod cli;
+pub mod complete;
+mod doctor;
 mod explain;
 #[cfg(test)]
 mod fixtures;
 mod history;
 mod leader;
 mod output;
+mod plan;
 mod reasons;
 mod session;
 mod status;
 mod stops;
 
 use clap::CommandFactory;
-use hedgerow::exit::{Failure, Outcome};
+use hedgerow::exit::Outcome;
 
 use crate::cli::{Cli, Command};
 use crate::session::Session;
@@ -35,6 +38,7 @@ pub async fn run(cli: &Cli) -> Outcome {
         Command::On(args) => stops::on(&session().await?, args).await,
         Command::History(args) => history::run(&session().await?, args).await,
         Command::Completion { shell } => hedgerow::print::completions(Cli::command(), *shell),
-        _ => Err(Failure::invalid("todo")),
+        Command::Plan(args) => plan::run(&session().await?, args).await,
+        Command::Doctor(args) => doctor::run(&session().await?, args).await,
     }
 }

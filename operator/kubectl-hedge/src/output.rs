@@ -14,7 +14,9 @@ use crate::cli::Format;
 /// Prints for a program.
 pub(crate) fn machine(format: Format, told: &impl Serialize) -> Outcome {
     let text = match format {
-        Format::Json => serde_json::to_string_pretty(told).map(|json| json + "\n").map_err(Failure::failed)?,
+        Format::Json => serde_json::to_string_pretty(told)
+            .map(|json| json + "\n")
+            .map_err(Failure::failed)?,
         Format::Yaml => serde_saphyr::to_string(told).map_err(Failure::failed)?,
     };
     print::stdout(&text)

@@ -38,7 +38,10 @@ fn plain(markdown: &str) -> String {
     let mut rest = markdown;
     while let Some((before, after)) = rest.split_once('[') {
         text.push_str(before);
-        match after.split_once("](").and_then(|(words, link)| Some((words, link.split_once(')')?.1))) {
+        match after
+            .split_once("](")
+            .and_then(|(words, link)| Some((words, link.split_once(')')?.1)))
+        {
             Some((words, after)) => {
                 text.push_str(words);
                 rest = after;

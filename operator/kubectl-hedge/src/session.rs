@@ -75,7 +75,9 @@ impl Session {
 
     /// One policy of the namespace.
     pub(crate) async fn policy(&self, name: &str) -> Result<Policy, Failure> {
-        let found = policy_api(&self.client, Some(&self.namespace)).get_opt(name).await;
+        let found = policy_api(&self.client, Some(&self.namespace))
+            .get_opt(name)
+            .await;
         let found = found.map_err(|why| failure("the policy", &why))?;
         match found {
             Some(policy) => Ok(policy),
@@ -89,9 +91,14 @@ impl Session {
         let names: Vec<String> = all.iter().map(|policy| key(policy).name).collect();
         let namespace = &self.namespace;
         if names.is_empty() {
-            format!("there is no policy {name} in namespace {namespace}, nor any other: name the namespace by -n")
+            format!(
+                "there is no policy {name} in namespace {namespace}, nor any other: name the namespace by -n"
+            )
         } else {
-            format!("there is no policy {name} in namespace {namespace}; there are {}", names.join(", "))
+            format!(
+                "there is no policy {name} in namespace {namespace}; there are {}",
+                names.join(", ")
+            )
         }
     }
 
@@ -203,6 +210,9 @@ pub(crate) fn failure(what: &str, error: &kube::Error) -> Failure {
             "the cluster does not serve HedgePolicy: install its CRD (hedgerow crd | kubectl apply --server-side -f -)",
         ),
         kube::Error::Api(status) => Failure::failed(format!("{what}: {}", status.message)),
-        other => Failure::unreachable(format!("{what}: the API server does not answer: {}", with_causes(other))),
+        other => Failure::unreachable(format!(
+            "{what}: the API server does not answer: {}",
+            with_causes(other)
+        )),
     }
 }

@@ -123,7 +123,10 @@ pub(crate) async fn run(session: &Session, args: &StatusArgs) -> Outcome {
 /// That the operator has not come to what was written last, where that is so.
 pub(crate) fn behind(policy: &Policy) -> Option<String> {
     let generation = policy.metadata.generation?;
-    let observed = policy.status.as_ref().and_then(|status| status.observed_generation);
+    let observed = policy
+        .status
+        .as_ref()
+        .and_then(|status| status.observed_generation);
     let observed = observed.filter(|&observed| observed < generation)?;
     Some(format!(
         "{}: what is shown is of generation {observed}; the operator has not come to {generation}, which was written last",
@@ -178,7 +181,9 @@ struct Look {
 }
 
 fn render(rows: &[Row], look: &Look) -> String {
-    let mut header = vec!["POLICY", "TARGET", "HEDGING", "DELAY", "BUDGET", "HEDGED", "WINS", "REASON", "SINCE"];
+    let mut header = vec![
+        "POLICY", "TARGET", "HEDGING", "DELAY", "BUDGET", "HEDGED", "WINS", "REASON", "SINCE",
+    ];
     if look.all {
         header.insert(0, "NAMESPACE");
     }
@@ -188,7 +193,8 @@ fn render(rows: &[Row], look: &Look) -> String {
     let mut table = output::table(&header, look.coloured);
     for row in rows {
         let is_off = row.hedging == Some(Hedging::No);
-        let or = |value: &Option<String>, otherwise: &str| value.clone().unwrap_or_else(|| otherwise.to_owned());
+        let or =
+            |value: &Option<String>, otherwise: &str| value.clone().unwrap_or_else(|| otherwise.to_owned());
         // A target that is off has no delay; of one that is on, or of which nothing is known, it is not known.
         let where_on = |value: &Option<String>| or(value, if is_off { NONE } else { UNKNOWN });
         let hedging = row.hedging.map_or(UNKNOWN, Hedging::as_str);
@@ -201,7 +207,12 @@ fn render(rows: &[Row], look: &Look) -> String {
             cell(&where_on(&row.hedge_share), None),
             cell(&where_on(&row.win_share), None),
             cell(&or(&row.reason, UNKNOWN), None),
-            cell(&row.since.as_ref().map_or_else(|| UNKNOWN.to_owned(), |since| age(since, look.now)), None),
+            cell(
+                &row.since
+                    .as_ref()
+                    .map_or_else(|| UNKNOWN.to_owned(), |since| age(since, look.now)),
+                None,
+            ),
         ];
         if look.all {
             cells.insert(0, cell(&row.namespace, None));
@@ -243,7 +254,10 @@ mod tests {
     #[test]
     fn for_programs_what_is_not_known_is_null() {
         let report = Report { targets: all_rows() };
-        golden("status.json", &(serde_json::to_string_pretty(&report).unwrap() + "\n"));
+        golden(
+            "status.json",
+            &(serde_json::to_string_pretty(&report).unwrap() + "\n"),
+        );
     }
 
     #[test]

@@ -53,7 +53,10 @@ pub(crate) async fn off(session: &Session, args: &OffArgs) -> Outcome {
         }
         Target::Namespace => {
             not_the_operators(&home, &session.namespace)?;
-            confirm(args.extent.yes, &format!("Stop hedging in all of namespace {}?", session.namespace))?;
+            confirm(
+                args.extent.yes,
+                &format!("Stop hedging in all of namespace {}?", session.namespace),
+            )?;
             Of::Namespace
         }
         Target::All => Of::All,
@@ -80,8 +83,13 @@ pub(crate) async fn off(session: &Session, args: &OffArgs) -> Outcome {
              lifted"
         ),
         Target::Policy(policy) => println!("{policy} is stopped, by {config_map}"),
-        _ if changed.before.whole => println!("it is stopped already, by {config_map}{because}; nothing was changed"),
-        Target::Namespace => println!("all of namespace {} is stopped, by {config_map}", session.namespace),
+        _ if changed.before.whole => {
+            println!("it is stopped already, by {config_map}{because}; nothing was changed")
+        }
+        Target::Namespace => println!(
+            "all of namespace {} is stopped, by {config_map}",
+            session.namespace
+        ),
         Target::All => {
             println!("everything is stopped, by {config_map}");
             if let Home::Assumed(why) = &home {
@@ -130,7 +138,10 @@ pub(crate) async fn on(session: &Session, args: &OnArgs) -> Outcome {
         println!("{what} is not stopped as a whole; nothing was changed");
     }
     for policy in &changed.after.named {
-        println!("{policy} stays stopped by name: kubectl hedge on {} -n {} lifts it", policy.name, policy.namespace);
+        println!(
+            "{policy} stays stopped by name: kubectl hedge on {} -n {} lifts it",
+            policy.name, policy.namespace
+        );
     }
     if matches!(target, Target::Namespace) {
         refuse_under_a_stop_of_everything(session, &home, &what).await?;
@@ -148,7 +159,10 @@ async fn on_policy(session: &Session, home: &Home, policy: &PolicyKey) -> Outcom
             let (all, lifts) = if home.is(namespace) {
                 ("everything".to_owned(), "kubectl hedge on --all".to_owned())
             } else {
-                (format!("namespace {namespace}"), format!("kubectl hedge on -n {namespace}"))
+                (
+                    format!("namespace {namespace}"),
+                    format!("kubectl hedge on -n {namespace}"),
+                )
             };
             return Err(Failure::failed(format!(
                 "{policy} stays off: {all} is stopped as a whole{}. Nothing was changed; {lifts} lifts that",
@@ -161,12 +175,20 @@ async fn on_policy(session: &Session, home: &Home, policy: &PolicyKey) -> Outcom
     let mut lifted = false;
     for switch in switches(session, home, namespace) {
         // Where the operator's may not be read, it cannot be changed either.
-        if switch.namespace != namespace && switch.read().await.is_ok_and(|order| !order.named.contains(policy)) {
+        if switch.namespace != namespace
+            && switch
+                .read()
+                .await
+                .is_ok_and(|order| !order.named.contains(policy))
+        {
             continue;
         }
         match switch.change(lift).await {
             Ok(changed) if changed.before.named.contains(policy) => {
-                println!("the stop of {policy} by ConfigMap {}/{OFF_CONFIG_MAP} is lifted", switch.namespace);
+                println!(
+                    "the stop of {policy} by ConfigMap {}/{OFF_CONFIG_MAP} is lifted",
+                    switch.namespace
+                );
                 lifted = true;
             }
             Ok(_) => {}
@@ -179,7 +201,10 @@ async fn on_policy(session: &Session, home: &Home, policy: &PolicyKey) -> Outcom
         return Err(Failure::failed(format!("{policy} stays off: {still}")));
     }
     if lifted {
-        println!("hedging comes back through the cooldown and the ramp: kubectl hedge status {} -n {namespace}", policy.name);
+        println!(
+            "hedging comes back through the cooldown and the ramp: kubectl hedge status {} -n {namespace}",
+            policy.name
+        );
     } else {
         println!("{policy} is not stopped by name; nothing was changed");
     }
@@ -194,7 +219,11 @@ pub(crate) fn still_stopped(policy: &Policy) -> Option<String> {
     }
     let annotations = policy.metadata.annotations.as_ref()?;
     let value = annotations.get(OFF_ANNOTATION)?;
-    let value = if value.is_empty() { String::new() } else { format!(" ({value})") };
+    let value = if value.is_empty() {
+        String::new()
+    } else {
+        format!(" ({value})")
+    };
     Some(format!(
         "it has the annotation {OFF_ANNOTATION}{value}: kubectl annotate hp {} -n {} {OFF_ANNOTATION}-",
         name.name, name.namespace
@@ -206,9 +235,17 @@ pub(crate) async fn in_force(session: &Session, namespaces: &[String]) -> (Vec<S
     let home = session.home().await;
     let (mut stops, mut unseen) = (Vec::new(), Vec::new());
     let mut places: Vec<&str> = home.candidates();
-    places.extend(namespaces.iter().map(String::as_str).filter(|namespace| !home.is(namespace)));
+    places.extend(
+        namespaces
+            .iter()
+            .map(String::as_str)
+            .filter(|namespace| !home.is(namespace)),
+    );
     for namespace in places {
-        match OffSwitch::new(&session.client, namespace, home.is(namespace)).read().await {
+        match OffSwitch::new(&session.client, namespace, home.is(namespace))
+            .read()
+            .await
+        {
             Ok(order) => {
                 if order.whole {
                     let (all, lifts) = if home.is(namespace) {
@@ -216,10 +253,15 @@ pub(crate) async fn in_force(session: &Session, namespaces: &[String]) -> (Vec<S
                     } else {
                         (format!("namespace {namespace}"), format!("-n {namespace}"))
                     };
-                    stops.push(format!("{all} is stopped{}: kubectl hedge on {lifts} lifts it", because(&order)));
+                    stops.push(format!(
+                        "{all} is stopped{}: kubectl hedge on {lifts} lifts it",
+                        because(&order)
+                    ));
                 }
                 for policy in &order.named {
-                    let why = order.why(policy).map_or_else(String::new, |why| format!(" ({why})"));
+                    let why = order
+                        .why(policy)
+                        .map_or_else(String::new, |why| format!(" ({why})"));
                     stops.push(format!(
                         "{policy} is stopped{why}: kubectl hedge on {} -n {} lifts it",
                         policy.name, policy.namespace
@@ -250,7 +292,11 @@ fn switch_of<'a>(session: &'a Session, home: &'a Home, target: &Target) -> Resul
 }
 
 /// Refuses when everything is stopped, so that nobody believes that `what` hedges again.
-async fn refuse_under_a_stop_of_everything(session: &Session, home: &Home, what: &str) -> Result<(), Failure> {
+async fn refuse_under_a_stop_of_everything(
+    session: &Session,
+    home: &Home,
+    what: &str,
+) -> Result<(), Failure> {
     // With several installs nobody can tell which one works for it; a stop of either is said.
     for namespace in home.candidates() {
         match OffSwitch::new(&session.client, namespace, true).read().await {
@@ -303,7 +349,9 @@ fn confirm(yes: bool, question: &str) -> Result<(), Failure> {
         return Ok(());
     }
     if !std::io::stdin().is_terminal() {
-        return Err(Failure::invalid(format!("{question} Say --yes, or name a policy")));
+        return Err(Failure::invalid(format!(
+            "{question} Say --yes, or name a policy"
+        )));
     }
     eprint!("{question} [y/N] ");
     let _ = std::io::stderr().flush();
@@ -328,11 +376,23 @@ async fn who(session: &Session) -> String {
 
 /// The line that is kept of a stop: why, who and when.
 fn order_text(reason: Option<&str>, who: &str) -> String {
-    let plain = |text: &str| -> String { text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect() };
-    let reason: String = plain(reason.unwrap_or_default()).trim().chars().take(LONGEST_REASON).collect();
+    let plain = |text: &str| -> String {
+        text.chars()
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .collect()
+    };
+    let reason: String = plain(reason.unwrap_or_default())
+        .trim()
+        .chars()
+        .take(LONGEST_REASON)
+        .collect();
     let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default();
     let by = format!("by {} at {now}", plain(who));
-    if reason.is_empty() { by } else { format!("{reason}, {by}") }
+    if reason.is_empty() {
+        by
+    } else {
+        format!("{reason}, {by}")
+    }
 }
 
 /// Why everything in the breadth of an order is stopped, in brackets.
@@ -353,6 +413,9 @@ mod tests {
         assert!(text.starts_with("INC-7 second line, by alice at 2"), "{text}");
         assert!(order_text(None, "alice").starts_with("by alice at 2"));
         let long = order_text(Some(&"x".repeat(1000)), "alice");
-        assert!(long.starts_with(&format!("{}, by alice", "x".repeat(140))), "{long}");
+        assert!(
+            long.starts_with(&format!("{}, by alice", "x".repeat(140))),
+            "{long}"
+        );
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-pub use self::binary::{Build, hedgerow};
+pub use self::binary::{Build, hedgerow, kubectl_hedge};
 use crate::{Cluster, Credentials, Namespace, Process, eventually, free_port, http_client, scratch};
 
 const READY_WITHIN: Duration = Duration::from_secs(60);
@@ -200,6 +200,11 @@ impl Operator {
     /// When it does not answer.
     pub async fn metrics(&self) -> Result<String> {
         self.get(self.metrics_port, "/metrics").await
+    }
+
+    /// Where its explanations are.
+    pub fn explain_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.explain_port)
     }
 
     /// What it says of a policy on its loopback port.

@@ -20,11 +20,22 @@ pub(super) fn of_target(target: &TargetStatus) -> Vec<String> {
         changes.push(unknown("the latency", reason));
     }
     if !is_off {
-        if let Some(patience) = target.in_use.as_ref().and_then(|in_use| in_use.max_staleness.as_deref()) {
-            changes.push(format!("hedging goes off when the latency is unknown for {patience}"));
+        if let Some(patience) = target
+            .in_use
+            .as_ref()
+            .and_then(|in_use| in_use.max_staleness.as_deref())
+        {
+            changes.push(format!(
+                "hedging goes off when the latency is unknown for {patience}"
+            ));
         }
-        let limit = target.delay.as_ref().and_then(|delay| delay.limited_by.as_deref());
-        if let Some((limit, remedy)) = limit.and_then(|limit| Some((limit, remedy(&[reasons::LIMITS], limit)?))) {
+        let limit = target
+            .delay
+            .as_ref()
+            .and_then(|delay| delay.limited_by.as_deref());
+        if let Some((limit, remedy)) =
+            limit.and_then(|limit| Some((limit, remedy(&[reasons::LIMITS], limit)?)))
+        {
             changes.push(format!("the delay is limited by {limit}: {remedy}"));
         }
     }
@@ -43,9 +54,13 @@ fn of_signal(signal: &SignalStatus) -> Option<String> {
     }
     let value = signal.value.as_deref()?;
     match (signal.saturated, &signal.off_above, &signal.on_below) {
-        (Some(true), Some(_), Some(on_below)) => Some(format!("{name} must fall under {on_below}; it was {value}")),
+        (Some(true), Some(_), Some(on_below)) => {
+            Some(format!("{name} must fall under {on_below}; it was {value}"))
+        }
         (Some(true), ..) => Some(format!("{name} must stop firing")),
-        (_, Some(off_above), _) => Some(format!("hedging goes off when {name} is above {off_above}; it was {value}")),
+        (_, Some(off_above), _) => Some(format!(
+            "hedging goes off when {name} is above {off_above}; it was {value}"
+        )),
         (_, None, _) => Some(format!("hedging goes off when {name} fires")),
     }
 }
@@ -59,13 +74,21 @@ fn unknown(what: &str, reason: &str) -> String {
 
 /// What is wrong with a policy as a whole, and what to do.
 pub(crate) fn of_policy(status: &HedgePolicyStatus) -> Vec<String> {
-    let failed = [ConditionType::Accepted, ConditionType::Published, ConditionType::SignalsAvailable];
+    let failed = [
+        ConditionType::Accepted,
+        ConditionType::Published,
+        ConditionType::SignalsAvailable,
+    ];
     let of = |type_: &ConditionType| {
         let mut conditions = status.conditions.iter();
         let condition = conditions.find(|one| one.type_ == type_.as_str() && one.status == "False")?;
         let known = [reasons::OTHERS, reasons::DECIDED, reasons::UNKNOWN];
-        let remedy = remedy(&known, &condition.reason).map_or_else(String::new, |remedy| format!(". To do: {remedy}"));
-        Some(format!("{type_} is False, {}: {}{remedy}", condition.reason, condition.message))
+        let remedy =
+            remedy(&known, &condition.reason).map_or_else(String::new, |remedy| format!(". To do: {remedy}"));
+        Some(format!(
+            "{type_} is False, {}: {}{remedy}",
+            condition.reason, condition.message
+        ))
     };
     failed.iter().filter_map(of).collect()
 }

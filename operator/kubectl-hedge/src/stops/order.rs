@@ -127,7 +127,9 @@ mod tests {
     }
 
     fn config_map(data: &[(&str, &str)]) -> ConfigMap {
-        let data = data.iter().map(|&(key, value)| (key.to_owned(), value.to_owned()));
+        let data = data
+            .iter()
+            .map(|&(key, value)| (key.to_owned(), value.to_owned()));
         ConfigMap {
             data: Some(data.collect()),
             ..ConfigMap::default()

@@ -44,7 +44,7 @@ pub(super) async fn until_off(session: &Session, of: &Of<'_>, within: Duration) 
         for policy in &policies {
             let name = key(policy);
             match off(policy) {
-                Off::Written if said.insert(name) => println!("{}", written(policy)),
+                Off::Written if said.insert(name.clone()) => println!("{}", written(policy)),
                 Off::Written => {}
                 Off::Stuck(why) => stuck.push(format!("{name}: {why}")),
                 Off::NotYet(why) => waiting.push(format!("{name}: {why}")),
@@ -64,11 +64,19 @@ pub(super) async fn until_off(session: &Session, of: &Of<'_>, within: Duration) 
                  is wrong",
                 missing.len(),
                 policies.len(),
-                if Instant::now() >= end { format!(" after {} s", within.as_secs()) } else { String::new() },
+                if Instant::now() >= end {
+                    format!(" after {} s", within.as_secs())
+                } else {
+                    String::new()
+                },
                 missing.join("\n  ")
             )));
         }
-        let now = format!("{} of {} policies are off", policies.len() - waiting.len() - stuck.len(), policies.len());
+        let now = format!(
+            "{} of {} policies are off",
+            policies.len() - waiting.len() - stuck.len(),
+            policies.len()
+        );
         if now != progress {
             eprintln!("waiting: {now}");
             progress = now;
@@ -88,7 +96,8 @@ async fn concerned(session: &Session, of: &Of<'_>) -> Result<Vec<Policy>, Failur
 /// How far it is with a stop. A policy that is not accepted is off as well, for another reason.
 pub(super) fn off(policy: &Policy) -> Off {
     let status = policy.status.clone().unwrap_or_default();
-    let is_refused = condition(&status, ConditionType::Accepted).is_some_and(|accepted| accepted.status == "False");
+    let is_refused =
+        condition(&status, ConditionType::Accepted).is_some_and(|accepted| accepted.status == "False");
     let stopped = Reason::Stopped.as_str();
     if status.targets.is_empty() && !is_refused {
         return Off::NotYet("the operator has not come to it yet".to_owned());
@@ -120,12 +129,16 @@ pub(super) fn off(policy: &Policy) -> Off {
 /// That a policy is off, since when, and who does not follow by himself.
 fn written(policy: &Policy) -> String {
     let status = policy.status.clone().unwrap_or_default();
-    if let Some(accepted) = condition(&status, ConditionType::Accepted).filter(|accepted| accepted.status == "False") {
+    if let Some(accepted) =
+        condition(&status, ConditionType::Accepted).filter(|accepted| accepted.status == "False")
+    {
         return format!("{} is off: it is not accepted ({})", key(policy), accepted.reason);
     }
     let changes = status.targets.iter().filter_map(|target| target.history.first());
     let stopped = changes.filter(|change| change.reason.as_deref() == Some(Reason::Stopped.as_str()));
-    let at = stopped.filter_map(|change| change.time.as_ref()).max_by_key(|time| time.0);
+    let at = stopped
+        .filter_map(|change| change.time.as_ref())
+        .max_by_key(|time| time.0);
     let at = at.map_or_else(String::new, |at| format!(" at {}", at.0));
     let documents: Vec<String> = status
         .outputs
@@ -147,7 +160,10 @@ fn written(policy: &Policy) -> String {
 }
 
 fn condition(status: &HedgePolicyStatus, type_: ConditionType) -> Option<&Condition> {
-    status.conditions.iter().find(|condition| condition.type_ == type_.as_str())
+    status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == type_.as_str())
 }
 
 #[cfg(test)]
@@ -171,8 +187,15 @@ mod tests {
     #[test]
     fn off_is_decided_and_written() {
         let published = json!([said("Published", "True", "Published")]);
-        assert_eq!(off(&policy("NotHedging", "Stopped", published.clone())), Off::Written);
-        for (state, reason) in [("Hedging", "Tuned"), ("NotHedging", "Saturated"), ("Ramping", "Stopped")] {
+        assert_eq!(
+            off(&policy("NotHedging", "Stopped", published.clone())),
+            Off::Written
+        );
+        for (state, reason) in [
+            ("Hedging", "Tuned"),
+            ("NotHedging", "Saturated"),
+            ("Ramping", "Stopped"),
+        ] {
             let told = off(&policy(state, reason, published.clone()));
             assert!(matches!(told, Off::NotYet(_)), "{state} {reason}: {told:?}");
         }
@@ -181,8 +204,14 @@ mod tests {
     #[test]
     fn a_document_that_is_not_written_is_waited_for_or_said() {
         let pending = json!([said("Published", "False", "WriteFailed")]);
-        assert!(matches!(off(&policy("NotHedging", "Stopped", pending)), Off::NotYet(_)));
-        let stuck = json!([said("Published", "False", "NameConflict"), said("Stalled", "True", "NameConflict")]);
+        assert!(matches!(
+            off(&policy("NotHedging", "Stopped", pending)),
+            Off::NotYet(_)
+        ));
+        let stuck = json!([
+            said("Published", "False", "NameConflict"),
+            said("Stalled", "True", "NameConflict")
+        ]);
         assert_eq!(
             off(&policy("NotHedging", "Stopped", stuck)),
             Off::Stuck("NameConflict: m".to_owned())

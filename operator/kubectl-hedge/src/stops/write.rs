@@ -58,7 +58,9 @@ impl<'a> OffSwitch<'a> {
         for _ in 0..TRIES {
             let live = self.api().get_opt(OFF_CONFIG_MAP).await;
             let live = live.map_err(|why| failure(&what, &why))?;
-            let before = live.as_ref().map_or_else(Order::default, |live| Order::read(live, self.breadth));
+            let before = live
+                .as_ref()
+                .map_or_else(Order::default, |live| Order::read(live, self.breadth));
             let mut after = before.clone();
             edit(&mut after)?;
             if after == before {

@@ -133,14 +133,22 @@ mod tests {
             let reason = Some(("reason", "shop/cart: INC-7\nshop/search: INC-8"));
             let data = policies.map(|list| ("policies", list)).into_iter().chain(reason);
             let config_map = ConfigMap {
-                data: Some(data.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()),
+                data: Some(
+                    data.map(|(key, value)| (key.to_owned(), value.to_owned()))
+                        .collect(),
+                ),
                 ..ConfigMap::default()
             };
             let order = StopOrder::read(&config_map, Breadth::Namespace("shop"));
-            order.reason_of(&PolicyKey::new("shop", "search")).map(str::to_owned)
+            order
+                .reason_of(&PolicyKey::new("shop", "search"))
+                .map(str::to_owned)
         };
         assert_eq!(reason_of(Some("cart\nsearch")).as_deref(), Some("INC-8"));
-        assert_eq!(reason_of(None).as_deref(), Some("shop/cart: INC-7\nshop/search: INC-8"));
+        assert_eq!(
+            reason_of(None).as_deref(),
+            Some("shop/cart: INC-7\nshop/search: INC-8")
+        );
     }
 
     #[test]
