@@ -6,7 +6,7 @@ use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 refused, not done in time or something found wrong, 2 the command line or a file \
-                          is not valid,\n3 the API server, the operator or a source could not be reached.";
+                          is not valid, 3 the API server, the operator or a source could not be reached.";
 
 /// See what Hedgerow decided and why, and switch hedging off by hand.
 #[derive(Debug, Parser)]
@@ -62,15 +62,15 @@ pub enum Command {
         "Examples:\n  kubectl hedge status\n  kubectl hedge status -A -o wide\n  kubectl hedge status -A -o json | jq \
          '.targets[] | select(.hedging != \"yes\")'\n\n\
          HEDGED is the share of the calls that are hedged, WINS the share of the hedges that answered first; both as they were \
-         when\nthe decision was written. What is not known is said, and never 0; in JSON it is null. SINCE is how long clients \
-         have been\ntold so.\n\n{EXIT_CODES}"
+         when the decision was written. What is not known is said, and never 0; in JSON it is null. SINCE is how long clients \
+         have been told so.\n\n{EXIT_CODES}"
     ))]
     Status(StatusArgs),
     /// Explain why a policy's targets are hedged as they are, and what would have to change
     #[command(after_help = format!(
         "Examples:\n  kubectl hedge explain kb-search\n  kubectl hedge explain kb-search -n helpdesk -o json\n\n\
          The leading replica is asked for its last readings, through a port-forward to its pod. Where it cannot be reached the \
-         status\nis shown alone, and that is said.\n\n{EXIT_CODES}"
+         status is shown alone, and that is said.\n\n{EXIT_CODES}"
     ))]
     Explain(ExplainArgs),
     /// Stop hedging: of a policy, of a namespace, or everywhere
@@ -78,14 +78,13 @@ pub enum Command {
         "Examples:\n  kubectl hedge off kb-search --reason INC-7\n  kubectl hedge off -n helpdesk --yes --reason 'load test'\n  \
          kubectl hedge off --all --reason INC-7\n\n\
          It is written into the ConfigMap hedgerow-off, of the policy's namespace or, with --all, of the operator's. Stops add \
-         up: each\nstays until it is lifted by the command that names the same.\n\n{EXIT_CODES}"
+         up: each stays until it is lifted by the command that names the same.\n\n{EXIT_CODES}"
     ))]
     Off(OffArgs),
     /// Lift a stop: of a policy, of a namespace, or the one of everything
     #[command(after_help = format!(
         "Examples:\n  kubectl hedge on kb-search\n  kubectl hedge on -n helpdesk --yes\n  kubectl hedge on --all\n\n\
-         Hedging comes back through the policy's cooldown and ramp. What another stop still holds stays off, and is \
-         said.\n\n{EXIT_CODES}"
+         Hedging comes back through the policy's cooldown and ramp. What another stop still holds stays off, and is said.\n\n{EXIT_CODES}"
     ))]
     On(OnArgs),
     /// Show the last changes of what clients are told
@@ -98,17 +97,17 @@ pub enum Command {
         "Examples:\n  kubectl hedge plan -f policy.yaml --prometheus http://127.0.0.1:9090\n  \
          kubectl hedge plan -f policy.yaml --config operator.yaml\n\n\
          Nothing is written. It decides from an empty memory, as hedgerow plan does: a target that may hedge is shown as it \
-         would be\nafter the ramp. The revision, the UID and the times of native documents are left out of the \
+         would be after the ramp. The revision, the UID and the times of native documents are left out of the \
          comparison.\n\n\
          Exit codes: 0 nothing would change, 1 something would or a reading is unknown, 2 a policy or the command line is not \
-         valid,\n3 the API server or a source could not be reached."
+         valid, 3 the API server or a source could not be reached."
     ))]
     Plan(PlanArgs),
     /// Look for what is wrong with the installation and the policies, and say what to do
     #[command(after_help = format!(
         "Examples:\n  kubectl hedge doctor\n  kubectl hedge doctor -n helpdesk\n\n\
          Looks at the CRD, the operator and its rights, each policy's signals and documents, the pods that mount them, and the \
-         stops in\nforce; of all namespaces, or of the one given. What may not be looked at is said.\n\n\
+         stops in force; of all namespaces, or of the one given. What may not be looked at is said.\n\n\
          Exit codes: 0 nothing is wrong, 1 something is, 2 the command line is not valid, 3 the API server could not be reached."
     ))]
     Doctor(DoctorArgs),

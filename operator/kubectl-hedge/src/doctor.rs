@@ -10,14 +10,17 @@ use comfy_table::Color;
 use hedgerow::cluster::check_served_schema;
 use hedgerow::exit::{DECIDED, INCOMPLETE, Outcome};
 use hedgerow::print;
+use hedgerow_api::{ConditionReason, ConditionType, HedgePolicyStatus, TargetStatus};
+use hedgerow_tuner::UnknownReason;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use serde::Serialize;
 
 use crate::cli::DoctorArgs;
-use crate::explain::of_policy;
+use crate::explain::{Trouble, of_policy};
 use crate::leader::{self, Leader};
 use crate::output::{self, is_coloured};
+use crate::reasons::{self, remedy};
 use crate::session::{Policy, Session, key, say};
 use crate::status::behind;
 use crate::stops;
@@ -137,7 +140,12 @@ async fn crd(session: &Session, findings: &mut Findings) {
 async fn operator(session: &Session, findings: &mut Findings) -> Option<Leader> {
     match leader::find(session).await {
         Err(why) => {
-            findings.add(Level::Problem, "operator", why);
+            let level = if why.nobody_leads {
+                Level::Problem
+            } else {
+                Level::Unknown
+            };
+            findings.add(level, "operator", why.text);
             None
         }
         Ok(leader) if leader.is_alive() => {
@@ -223,39 +231,86 @@ async fn account_of(session: &Session, leader: &Leader) -> Option<String> {
     pod.spec?.service_account_name
 }
 
-/// How a policy is, by its own conditions: its source, its metrics, its documents.
+/// How a policy is, by its own status: its source, its metrics, its documents.
 fn health(policy: &Policy, findings: &mut Findings) {
-    let name = key(policy).to_string();
+    let about = format!("policy {}", key(policy));
     let status = policy.status.clone().unwrap_or_default();
-    let about = format!("policy {name}");
     if status.observed_generation.is_none() {
         let text =
             "no operator has come to it: does one run, and does it watch this namespace (watchNamespaces)?";
         findings.add(Level::Problem, &about, text);
         return;
     }
-    let mut problems: Vec<String> = behind(policy).into_iter().collect();
-    problems.extend(of_policy(&status));
-    for signal in status.targets.iter().flat_map(|target| &target.signals) {
-        if let (Some(reason), Some(message)) = (&signal.reason, &signal.message) {
-            problems.push(format!("signal {} is unknown, {reason}: {message}", signal.name));
-        }
+    let mut found: Vec<(Level, String)> = Vec::new();
+    found.extend(behind(policy).map(|behind| (Level::Problem, behind)));
+    let source_fails = |trouble: &Trouble| trouble.reason == ConditionReason::SourceFailing.as_str();
+    let troubles = of_policy(&status);
+    // Where the source answers nothing, each reading says the same once more.
+    let unread = if troubles.iter().any(source_fails) {
+        Vec::new()
+    } else {
+        unread(&status)
+    };
+    let troubles = troubles
+        .into_iter()
+        .filter(|trouble| trouble.condition != ConditionType::SignalsAvailable || unread.is_empty());
+    found.extend(troubles.map(|trouble| (level(&trouble.reason), trouble.text)));
+    found.extend(unread);
+    if found.is_empty() {
+        let text = "it is accepted, its signals are read and its documents are written";
+        findings.add(Level::Ok, &about, text);
     }
-    let readings = status
-        .targets
-        .iter()
-        .filter_map(|target| Some((&target.name, target.readings.as_ref()?)));
-    for (target, readings) in readings {
-        if let (Some(reason), Some(message)) = (&readings.reason, &readings.message) {
-            problems.push(format!("the latency of {target} is unknown, {reason}: {message}"));
-        }
+    for (level, text) in found {
+        findings.add(level, &about, text);
     }
-    findings.all(
-        Level::Problem,
-        &about,
-        problems,
-        "it is accepted, its signals are read and its documents are written",
-    );
+}
+
+/// The readings that are unknown, with what to do.
+fn unread(status: &HedgePolicyStatus) -> Vec<(Level, String)> {
+    let told = |what: String, reason: &Option<String>, message: &Option<String>| {
+        let reason = reason.as_ref()?;
+        let message = message.as_deref().unwrap_or_default();
+        let remedy = remedy(&[reasons::UNKNOWN], reason)
+            .map_or_else(String::new, |remedy| format!(". To do: {remedy}"));
+        Some((
+            level(reason),
+            format!("{what} is unknown, {reason}: {message}{remedy}"),
+        ))
+    };
+    let of_target = |target: &TargetStatus| {
+        let latency = target.readings.iter();
+        let latency = latency.filter_map(|readings| {
+            told(
+                format!("the latency of {}", target.name),
+                &readings.reason,
+                &readings.message,
+            )
+        });
+        let signals = target.signals.iter();
+        let signals = signals.filter_map(|signal| {
+            told(
+                format!("signal {} of {}", signal.name, target.name),
+                &signal.reason,
+                &signal.message,
+            )
+        });
+        latency.chain(signals).collect::<Vec<_>>()
+    };
+    status.targets.iter().flat_map(of_target).collect()
+}
+
+/// How bad it is. A quiet service and a policy that is new need nobody.
+fn level(reason: &str) -> Level {
+    let harmless = [
+        UnknownReason::NoTraffic.as_str(),
+        UnknownReason::TooFewSamples.as_str(),
+        ConditionReason::Pending.as_str(),
+    ];
+    if harmless.contains(&reason) {
+        Level::Note
+    } else {
+        Level::Problem
+    }
 }
 
 /// Whether pods mount documents in a way that never follows.

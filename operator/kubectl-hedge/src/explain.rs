@@ -2,14 +2,14 @@
 
 mod change;
 
-pub(crate) use self::change::of_policy;
+pub(crate) use self::change::{Trouble, of_policy};
 
 use std::fmt::Write;
 
 use hedgerow::chain::Step;
 use hedgerow::exit::Outcome;
 use hedgerow::print;
-use hedgerow_api::{HedgePolicyStatus, SignalStatus, TargetStatus};
+use hedgerow_api::{HedgePolicyStatus, SignalStatus, TargetState, TargetStatus};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -78,7 +78,10 @@ fn report(policy: &Policy, asked: Result<(Value, String), String>) -> Report {
         policy: key(policy).to_string(),
         from,
         targets: targets.collect(),
-        conditions: change::of_policy(&status),
+        conditions: of_policy(&status)
+            .into_iter()
+            .map(|trouble| trouble.text)
+            .collect(),
         explanation,
         status,
     }
@@ -138,9 +141,12 @@ fn written_chain(target: &TargetStatus) -> Vec<Step> {
             .unwrap_or_else(|| "unknown".to_owned()),
     );
     let budget = target.budget.clone().unwrap_or_default();
-    let now = budget
-        .percent
-        .map_or_else(|| "none while off".to_owned(), |percent| format!("now {percent}"));
+    let is_off = target.state.as_deref() == Some(TargetState::NotHedging.as_str());
+    let now = match budget.percent {
+        Some(percent) => format!("now {percent}"),
+        None if is_off => "none while off".to_owned(),
+        None => "what is in use is unknown".to_owned(),
+    };
     step(
         "budget",
         format!("at most {} of the calls; {now}", or(&budget.cap)),

@@ -40,24 +40,47 @@ impl Leader {
     }
 }
 
+/// Why no leader is known.
+#[derive(Clone, Debug)]
+pub(crate) struct NoLeader {
+    /// It is sure that no replica runs; otherwise nobody can tell.
+    pub(crate) nobody_leads: bool,
+    /// Why, and what to do.
+    pub(crate) text: String,
+}
+
+impl NoLeader {
+    fn unknown(text: impl Into<String>) -> Self {
+        Self {
+            nobody_leads: false,
+            text: text.into(),
+        }
+    }
+}
+
 /// Finds the leader. An error says why nobody is known to lead, and what to do.
-pub(crate) async fn find(session: &Session) -> Result<Leader, String> {
+pub(crate) async fn find(session: &Session) -> Result<Leader, NoLeader> {
     let home = session.home().await;
-    let namespace = home.one().map_err(|failure| failure.to_string())?;
+    let namespace = home
+        .one()
+        .map_err(|failure| NoLeader::unknown(failure.to_string()))?;
     let leases: Api<Lease> = Api::namespaced(session.client.clone(), namespace);
     let name = format!("Lease {namespace}/{}", session.lease);
     let lease = leases
         .get_opt(&session.lease)
         .await
-        .map_err(|why| format!("{name}: {}", say(&why)))?;
+        .map_err(|why| NoLeader::unknown(format!("{name}: {}", say(&why))))?;
     let Some(spec) = lease.and_then(|lease| lease.spec) else {
-        return Err(format!(
+        return Err(NoLeader::unknown(format!(
             "there is no {name}: the operator has not run there, runs without leader election, or is elsewhere \
              (--operator-namespace, --lease)"
-        ));
+        )));
     };
     let Some(holder) = spec.holder_identity.filter(|holder| !holder.is_empty()) else {
-        return Err(format!("nobody holds {name}: no replica runs"));
+        return Err(NoLeader {
+            nobody_leads: true,
+            text: format!("nobody holds {name}: no replica runs"),
+        });
     };
     // The holder is the pod's name and something that no second process has.
     let pod = holder
@@ -90,7 +113,7 @@ pub(crate) async fn explanation(
             let stream = connect(url).await?;
             return Ok((get(stream, &path).await?, format!("the operator at {url}")));
         }
-        let leader = find(session).await?;
+        let leader = find(session).await.map_err(|why| why.text)?;
         let pods: Api<Pod> = Api::namespaced(session.client.clone(), &leader.namespace);
         let pod = format!("pod {}/{}", leader.namespace, leader.pod);
         let mut forward = pods

@@ -48,10 +48,10 @@ pub(crate) fn table(header: &[&str], coloured: bool) -> Table {
     table
 }
 
-/// A table as text: no spaces at the ends of lines.
+/// A table as text: no spaces around lines.
 pub(crate) fn text(table: &Table) -> String {
-    let lines = table.lines().map(|line| line.trim_end().to_owned() + "\n");
-    lines.collect()
+    let trimmed = |line: String| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_owned() + "\n";
+    table.lines().map(trimmed).collect()
 }
 
 /// A cell in a colour.

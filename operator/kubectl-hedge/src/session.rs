@@ -87,7 +87,10 @@ impl Session {
 
     /// That there is no such policy, and which there are.
     pub(crate) async fn there_is_no(&self, name: &str) -> String {
-        let all = self.policies(Some(&self.namespace)).await.unwrap_or_default();
+        let all = match self.policies(Some(&self.namespace)).await {
+            Ok(all) => all,
+            Err(failure) => return failure.to_string(),
+        };
         let names: Vec<String> = all.iter().map(|policy| key(policy).name).collect();
         let namespace = &self.namespace;
         if names.is_empty() {

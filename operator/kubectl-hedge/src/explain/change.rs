@@ -72,23 +72,37 @@ fn unknown(what: &str, reason: &str) -> String {
     }
 }
 
+/// Something that is wrong with a policy as a whole.
+pub(crate) struct Trouble {
+    /// The condition that says so.
+    pub(crate) condition: ConditionType,
+    /// One of the bounded names.
+    pub(crate) reason: String,
+    /// What is so, and what to do.
+    pub(crate) text: String,
+}
+
 /// What is wrong with a policy as a whole, and what to do.
-pub(crate) fn of_policy(status: &HedgePolicyStatus) -> Vec<String> {
+pub(crate) fn of_policy(status: &HedgePolicyStatus) -> Vec<Trouble> {
     let failed = [
         ConditionType::Accepted,
         ConditionType::Published,
         ConditionType::SignalsAvailable,
     ];
-    let of = |type_: &ConditionType| {
+    let of = |&type_: &ConditionType| {
         let mut conditions = status.conditions.iter();
         let condition = conditions.find(|one| one.type_ == type_.as_str() && one.status == "False")?;
         let known = [reasons::OTHERS, reasons::DECIDED, reasons::UNKNOWN];
         let remedy =
             remedy(&known, &condition.reason).map_or_else(String::new, |remedy| format!(". To do: {remedy}"));
-        Some(format!(
-            "{type_} is False, {}: {}{remedy}",
-            condition.reason, condition.message
-        ))
+        Some(Trouble {
+            condition: type_,
+            reason: condition.reason.clone(),
+            text: format!(
+                "{type_} is False, {}: {}{remedy}",
+                condition.reason, condition.message
+            ),
+        })
     };
     failed.iter().filter_map(of).collect()
 }

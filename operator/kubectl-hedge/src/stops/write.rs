@@ -66,9 +66,11 @@ impl<'a> OffSwitch<'a> {
             if after == before {
                 return Ok(Changed { before, after });
             }
+            let was_there = live.is_some();
             match self.write(live, &after).await {
                 Ok(()) => return Ok(Changed { before, after }),
-                Err(kube::Error::Api(status)) if status.code == 409 || status.code == 404 => {}
+                // One that is gone meanwhile is begun anew; a namespace that is not there stays away.
+                Err(kube::Error::Api(status)) if status.code == 409 || (status.code == 404 && was_there) => {}
                 Err(why) => return Err(failure(&what, &why)),
             }
         }
