@@ -101,6 +101,19 @@ pub(crate) async fn find(session: &Session) -> Result<Leader, NoLeader> {
     })
 }
 
+/// That no replica is at work, and since when; `None` when one is, or where nobody can tell.
+pub(crate) async fn silence(session: &Session) -> Option<String> {
+    match find(session).await {
+        Ok(leader) if !leader.is_alive() => Some(format!(
+            "{} held the lease last, and has been silent for {} s",
+            leader.pod,
+            leader.silent.as_secs()
+        )),
+        Err(none) if none.nobody_leads => Some(none.text),
+        _ => None,
+    }
+}
+
 /// What the leader says of a policy, and how it was reached. An error says why it could not be asked.
 pub(crate) async fn explanation(
     session: &Session,

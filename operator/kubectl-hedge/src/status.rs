@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::age::age;
 use crate::cli::{Format, StatusArgs, TableFormat};
+use crate::leader;
 use crate::output::{self, cell, is_coloured};
 use crate::session::{Policy, Session, key};
 
@@ -92,6 +93,9 @@ pub(crate) async fn run(session: &Session, args: &StatusArgs) -> Outcome {
         if let Some(behind) = behind(policy) {
             eprintln!("note: {behind}");
         }
+    }
+    if let Some(silent) = leader::silence(session).await {
+        eprintln!("note: what is shown may be from before: {silent}");
     }
     let report = Report {
         targets: policies.iter().flat_map(rows).collect(),
