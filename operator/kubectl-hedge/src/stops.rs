@@ -84,7 +84,7 @@ pub(crate) async fn off(session: &Session, args: &OffArgs) -> Outcome {
         ),
         Target::Policy(policy) => println!("{policy} is stopped, by {config_map}"),
         _ if changed.before.whole => {
-            println!("it is stopped already, by {config_map}{because}; nothing was changed")
+            println!("it is stopped already, by {config_map}{because}; nothing was changed");
         }
         Target::Namespace => println!(
             "all of namespace {} is stopped, by {config_map}",
