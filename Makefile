@@ -102,12 +102,12 @@ lint: ## Check format, lints and documentation
 .PHONY: e2e
 e2e: parts ## Run the end-to-end tests alone; ARGS=NAME runs those with NAME in their path
 	@tests/programs/build flux argo-health
-	cargo test --locked -p hedgerow-tests --test e2e -- $(ARGS)
+	cargo test --workspace --locked --test e2e -- $(ARGS)
 
 .PHONY: test-node
 test-node: node-parts image client-image ## Test with real pods on a real kubelet, as root: how fast mounted documents are followed
 	@tests/parts/build prometheus
-	cargo test --locked -p hedgerow-tests --test node -- --ignored --nocapture --test-threads=1 $(ARGS)
+	cargo test --workspace --locked --test node -- --ignored --nocapture --test-threads=1 $(ARGS)
 
 .PHONY: crds
 crds: ## Write the generated files in crds/ anew
@@ -117,11 +117,11 @@ crds: ## Write the generated files in crds/ anew
 
 .PHONY: record-release
 record-release: parts ## Keep the CRD and what this version stores under it, once for each release
-	cargo test --locked -p hedgerow-tests --test e2e -- --ignored --exact upgrade::record_this_release
+	cargo test --workspace --locked --test e2e -- --ignored --exact upgrade::record_this_release
 
 .PHONY: bench-rss
 bench-rss: parts ## Print what the operator costs with 100 policies: memory, CPU, queries
-	cargo test --locked -p hedgerow-tests --test e2e -- --ignored --exact cost::of_a_hundred_policies --nocapture
+	cargo test --workspace --locked --test e2e -- --ignored --exact cost::of_a_hundred_policies --nocapture
 
 .PHONY: deny
 deny: ## Check licences, sources and bans of the dependencies (needs cargo-deny)

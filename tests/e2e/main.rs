@@ -19,6 +19,7 @@ mod nudge;
 mod outage;
 mod ownership;
 mod plan;
+mod plugin;
 mod poison;
 mod policy;
 mod quiet;

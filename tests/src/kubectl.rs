@@ -15,6 +15,8 @@ pub struct Kubectl {
     program: PathBuf,
     kubeconfig: PathBuf,
     cache: PathBuf,
+    /// Where it looks for plugins.
+    plugins: Option<PathBuf>,
 }
 
 /// What kubectl said.
@@ -22,6 +24,8 @@ pub struct Kubectl {
 pub struct Output {
     /// Whether its exit code was 0.
     pub success: bool,
+    /// Its exit code; `None` when it was killed.
+    pub code: Option<i32>,
     /// Standard output.
     pub stdout: String,
     /// Standard error.
@@ -38,7 +42,15 @@ impl Kubectl {
             program: part(Part::Kubectl)?,
             kubeconfig: kubeconfig.to_owned(),
             cache: kubeconfig.with_extension("cache"),
+            plugins: None,
         })
+    }
+
+    /// The same, which finds plugins in this folder.
+    #[must_use]
+    pub fn with_plugins(mut self, folder: &Path) -> Self {
+        self.plugins = Some(folder.to_owned());
+        self
     }
 
     /// Where it lies.
@@ -103,6 +115,7 @@ impl Kubectl {
             .env("KUBECACHEDIR", &self.cache)
             // Its `diff` runs the one that is there.
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .envs(self.plugins.iter().map(|folder| ("PATH", folder)))
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -117,6 +130,7 @@ impl Kubectl {
         let output = child.wait_with_output().await?;
         Ok(Output {
             success: output.status.success(),
+            code: output.status.code(),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
         })

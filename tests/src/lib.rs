@@ -34,7 +34,7 @@ pub use metric_family::{
     with_metrics_documented,
 };
 pub use node::{Image, Node};
-pub use operator::{Build, Operator, OperatorOptions, hedgerow};
+pub use operator::{Build, Operator, OperatorOptions, hedgerow, kubectl_hedge};
 pub use parts::{Part, part, program, repository};
 pub use ports::free_port;
 pub use process::{Process, processes_alive};

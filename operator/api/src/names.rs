@@ -38,6 +38,9 @@ pub const OFF_CONFIG_MAP: &str = "hedgerow-off";
 pub const OFF_REASON_KEY: &str = "reason";
 /// In [`OFF_CONFIG_MAP`]: the policies that it stops, one a line; all without this key.
 pub const OFF_POLICIES_KEY: &str = "policies";
+/// In [`OFF_CONFIG_MAP`] without [`OFF_POLICIES_KEY`]: the policies that stay stopped when the stop of all is lifted, one a
+/// line. The operator does not read it; who lifts the stop does.
+pub const OFF_NAMED_KEY: &str = "named";
 
 /// The field manager of the operator's writes.
 pub const FIELD_MANAGER: &str = "hedgerow";

@@ -186,6 +186,10 @@ pub struct EffectStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hedge_share: Option<String>,
 
+    /// The share of the hedges that answered first, as clients count it; missing where they do not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub win_share: Option<String>,
+
     /// The share of user queries that would miss the deadline without hedging.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub miss_share_unhedged: Option<String>,

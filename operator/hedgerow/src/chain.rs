@@ -5,17 +5,27 @@ mod counted;
 
 use hedgerow_signals::{Shown, TargetQuery};
 use hedgerow_tuner::{Decision, LimitedBy, Rules, SignalView, SwitchState};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::words;
 
 /// One step from what was read to what was decided.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Step {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
     /// What the step is about, in a word or two.
-    pub(crate) about: String,
+    pub about: String,
     /// What is so.
-    pub(crate) text: String,
+    pub text: String,
+}
+
+impl Step {
+    /// A step about something, in words.
+    pub fn new(about: impl Into<String>, text: impl Into<String>) -> Self {
+        Self {
+            about: about.into(),
+            text: text.into(),
+        }
+    }
 }
 
 /// The steps to a decision, in the order in which they are made.
@@ -24,10 +34,7 @@ pub(crate) fn chain(query: &TargetQuery, rules: &Rules, decision: &Decision) -> 
     let shown = query.shown(rules.delay.quantile, window);
     let mut steps = Vec::new();
     let mut step = |about: &str, text: String| {
-        steps.push(Step {
-            about: about.to_owned(),
-            text,
-        });
+        steps.push(Step::new(about, text));
     };
     for (about, promql) in queries(&shown) {
         step(about, promql.clone());

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 
 /// Keeps request hedging tuned and safe.
 #[derive(Debug, Parser)]
@@ -46,6 +47,21 @@ pub enum Command {
     Crd,
     /// Print the JSON Schema of the document that clients read
     Schema,
+    /// Print a completion script for a shell
+    #[command(after_help = "Example:\n  source <(hedgerow completions bash)")]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the manual page, or with a folder write one of each command there
+    #[command(
+        after_help = "Examples:\n  hedgerow man | man -l -\n  hedgerow man --into /usr/local/share/man/man1"
+    )]
+    Man {
+        /// Write hedgerow.1, hedgerow-run.1 and so on into this folder
+        #[arg(long, value_name = "FOLDER")]
+        into: Option<PathBuf>,
+    },
 }
 
 /// `hedgerow run`

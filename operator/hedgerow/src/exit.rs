@@ -36,10 +36,24 @@ impl Failure {
         }
     }
 
+    /// Who should answer cannot be reached.
+    pub fn unreachable(message: impl fmt::Display) -> Self {
+        Self {
+            code: UNREACHABLE,
+            message: message.to_string(),
+        }
+    }
+
     /// Says it on stderr and gives the exit code.
     pub fn report(self) -> ExitCode {
         eprintln!("error: {}", self.message);
         ExitCode::from(self.code)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
     }
 }
 

@@ -4,7 +4,7 @@
 //! from what is published is handed to reconcile, which writes documents and then status. `plan` does the same once, from
 //! files, and touches no cluster.
 
-mod chain;
+pub mod chain;
 pub mod cli;
 pub mod cluster;
 pub mod compile;

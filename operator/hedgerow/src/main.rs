@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use hedgerow::cli::{Cli, Command};
 
 #[tokio::main]
@@ -14,6 +14,8 @@ async fn main() -> ExitCode {
         Command::Plan(args) => hedgerow::plan::run(&args).await,
         Command::Crd => hedgerow::print::crd(),
         Command::Schema => hedgerow::print::schema(),
+        Command::Completions { shell } => hedgerow::print::completions(Cli::command(), shell),
+        Command::Man { into } => hedgerow::print::man(Cli::command(), into.as_deref()),
     };
     outcome.unwrap_or_else(|failure| failure.report())
 }

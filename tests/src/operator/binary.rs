@@ -1,4 +1,4 @@
-//! The built binary.
+//! The built binaries.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -29,20 +29,32 @@ pub fn hedgerow(build: Build) -> Result<PathBuf> {
         Build::Release => &RELEASE,
     };
     built
-        .get_or_init(|| cargo_build(build))
+        .get_or_init(|| cargo_build("hedgerow", build))
         .clone()
         .map_err(|error| anyhow!("hedgerow does not build: {error}"))
 }
 
-/// The whole workspace is selected because Cargo unifies features among what is selected: this way the dependencies are
-/// those that `cargo test --workspace` has built.
-fn cargo_build(build: Build) -> Result<PathBuf, String> {
+/// Where the `kubectl-hedge` binary lies, as tests are built.
+///
+/// # Errors
+/// When it does not build.
+pub fn kubectl_hedge() -> Result<PathBuf> {
+    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    BUILT
+        .get_or_init(|| cargo_build("kubectl-hedge", Build::Debug))
+        .clone()
+        .map_err(|error| anyhow!("kubectl-hedge does not build: {error}"))
+}
+
+/// The whole workspace and a test are selected because Cargo unifies features among what is selected, and counts the
+/// dependencies of tests only when there is one: this way they are those that `cargo test --workspace` has built.
+fn cargo_build(name: &str, build: Build) -> Result<PathBuf, String> {
     let cargo = CargoBuild::new()
         .manifest_path(repository().join("Cargo.toml"))
         .arg("--workspace")
-        .bin("hedgerow");
+        .bin(name);
     let cargo = match build {
-        Build::Debug => cargo,
+        Build::Debug => cargo.test("e2e"),
         Build::Release => cargo.release(),
     };
     cargo

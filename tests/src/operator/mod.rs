@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-pub use self::binary::{Build, hedgerow};
+pub use self::binary::{Build, hedgerow, kubectl_hedge};
 use crate::{Cluster, Credentials, Namespace, Process, eventually, free_port, http_client, scratch};
 
 const READY_WITHIN: Duration = Duration::from_secs(60);
@@ -238,6 +238,11 @@ impl Operator {
     /// Its status page; see [`OperatorOptions::with_status_page`].
     pub fn status_page(&self) -> String {
         format!("http://127.0.0.1:{}/", self.page_port)
+    }
+
+    /// Where its explanations are.
+    pub fn explain_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.explain_port)
     }
 
     /// What it says of a policy on its loopback port.

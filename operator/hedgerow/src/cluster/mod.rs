@@ -57,7 +57,7 @@ pub use self::record::{OutputRecord, Owner};
 pub use self::schema::{SchemaError, check_served_schema};
 pub use self::scope::Scope;
 pub use self::status::{StatusWriter, set_condition};
-pub use self::stops::Stops;
+pub use self::stops::{Breadth, StopOrder, Stops};
 pub use self::write::{OnWrite, WriteError, WriteKind};
 
 use self::follow::{Cache, Source, follow};

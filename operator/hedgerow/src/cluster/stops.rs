@@ -10,7 +10,7 @@ use hedgerow_tuner::{Reason, Stop};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
 
-use self::parse::{Breadth, StopOrder};
+pub use self::parse::{Breadth, StopOrder};
 use super::changes::Changes;
 use super::follow::{Cache, Source};
 use super::name::{NamespacedName, PolicyKey};
@@ -45,7 +45,7 @@ impl Stops {
             let order = orders.get(namespace).filter(|order| order.stops(policy))?;
             Some(said(
                 format!("ConfigMap {namespace}/{OFF_CONFIG_MAP}"),
-                order.reason.as_deref(),
+                order.reason_of(policy),
             ))
         });
         ordered.or_else(|| {

@@ -7,9 +7,12 @@ mod reading;
 mod report;
 mod table;
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
+
+use hedgerow_tuner::Unknown;
 
 use crate::cli::{Output, PlanArgs};
 use crate::compile::{Compiled, compile};
@@ -19,7 +22,7 @@ use crate::settings::{DeclaredSource, Settings, Sources};
 use crate::{print, words};
 
 use input::WrittenPolicy;
-use report::Report;
+pub use report::{Document, Report, Target};
 
 /// How long a document takes to reach its clients, where no configuration says so.
 const PROPAGATION: Duration = Duration::from_secs(90);
@@ -30,11 +33,49 @@ struct Planned {
     compiled: Compiled,
 }
 
-/// Plans the policies that `args` name.
+/// What was planned.
+pub struct Plan {
+    /// What is told of it.
+    pub report: Report,
+    /// The sources that answer nothing, by name, with why.
+    pub failing: BTreeMap<String, Unknown>,
+}
+
+impl Plan {
+    /// Says on stderr which sources cannot be read.
+    pub fn tell_failing(&self) {
+        for (source, why) in &self.failing {
+            eprintln!("error: source {source} cannot be read: {why}");
+        }
+    }
+}
+
+/// Plans the policies that `args` name, and prints what follows.
 ///
 /// # Errors
 /// What is not valid: a file, a policy, a source.
 pub async fn run(args: &PlanArgs) -> Outcome {
+    let plan = plan(args).await?;
+    let report = &plan.report;
+    match output(args) {
+        Output::Json => print::stdout(&report.to_json())?,
+        Output::Table => print::stdout(&table::render(report))?,
+    };
+    plan.tell_failing();
+    Ok(ExitCode::from(
+        match (plan.failing.is_empty(), report.has_unknown()) {
+            (false, _) => UNREACHABLE,
+            (true, true) => INCOMPLETE,
+            (true, false) => DECIDED,
+        },
+    ))
+}
+
+/// Plans the policies that `args` name.
+///
+/// # Errors
+/// What is not valid: a file, a policy, a source.
+pub async fn plan(args: &PlanArgs) -> Result<Plan, Failure> {
     let (sources, propagation) = sources(args)?;
     let given = input::read(&args.files, args.recursive, &args.namespace).map_err(Failure::invalid)?;
     let planned = compile_all(given.policies, &sources, propagation)?;
@@ -42,22 +83,10 @@ pub async fn run(args: &PlanArgs) -> Outcome {
     let readings = reading::read(&planned, &sources)
         .await
         .map_err(Failure::invalid)?;
-    let report = Report::new(&planned, &given.bases, &readings, words::now());
-    match output(args) {
-        Output::Json => print::stdout(&report.to_json())?,
-        Output::Table => print::stdout(&table::render(&report))?,
-    };
-
-    for (source, why) in &readings.failing {
-        eprintln!("error: source {source} cannot be read: {why}");
-    }
-    Ok(ExitCode::from(
-        match (readings.failing.is_empty(), report.has_unknown()) {
-            (false, _) => UNREACHABLE,
-            (true, true) => INCOMPLETE,
-            (true, false) => DECIDED,
-        },
-    ))
+    Ok(Plan {
+        report: Report::new(&planned, &given.bases, &readings, words::now()),
+        failing: readings.failing,
+    })
 }
 
 /// Tables for people, JSON into pipes.

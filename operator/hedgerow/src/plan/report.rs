@@ -15,19 +15,24 @@ use crate::{compile, notes, words};
 /// The whole report.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Report {
-    pub(super) targets: Vec<Target>,
+pub struct Report {
+    /// Each target of each policy.
+    pub targets: Vec<Target>,
 }
 
 /// One target.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Target {
-    pub(super) policy: String,
-    pub(super) target: String,
+pub struct Target {
+    /// `namespace/name` of its policy.
+    pub policy: String,
+    /// Its name.
+    pub target: String,
     pub(super) enabled: bool,
-    pub(super) reason: &'static str,
-    pub(super) message: String,
+    /// Why it is decided so: one of the bounded names.
+    pub reason: &'static str,
+    /// Why, with the numbers.
+    pub message: String,
     pub(super) delay_ms: Option<f64>,
     pub(super) recommended_ms: Option<f64>,
     pub(super) limited_by: Option<&'static str>,
@@ -35,7 +40,8 @@ pub(super) struct Target {
     pub(super) latency: Latency,
     pub(super) saturation: Vec<Signal>,
     pub(super) effect: Effect,
-    pub(super) documents: Vec<Document>,
+    /// The documents that tell of it.
+    pub documents: Vec<Document>,
     /// Why the delay deserves little confidence.
     pub(super) low_confidence: Option<String>,
     pub(super) diagnoses: Vec<Diagnosis>,
@@ -95,14 +101,17 @@ pub(super) struct Effect {
 /// A document that would be published.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Document {
-    pub(super) config_map: String,
-    pub(super) key: String,
-    pub(super) format: &'static str,
+pub struct Document {
+    /// The ConfigMap, in the namespace of the policy.
+    pub config_map: String,
+    /// The key in it.
+    pub key: String,
+    /// The format, as policies name it.
+    pub format: &'static str,
     /// `None` when it cannot be rendered.
-    pub(super) content: Option<String>,
+    pub content: Option<String>,
     /// What is wrong with it.
-    pub(super) message: Option<String>,
+    pub message: Option<String>,
 }
 
 impl Report {
@@ -122,7 +131,7 @@ impl Report {
     }
 
     /// Whether any reading is not a number.
-    pub(super) fn has_unknown(&self) -> bool {
+    pub fn has_unknown(&self) -> bool {
         let unknown = |target: &Target| {
             target.latency.state == UNKNOWN || target.saturation.iter().any(|signal| signal.state == UNKNOWN)
         };

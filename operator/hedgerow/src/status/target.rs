@@ -4,7 +4,9 @@ use hedgerow_api::{
     BudgetStatus, DelayStatus, DiagnosisStatus, EffectStatus, InUseStatus, ReadingState, ReadingsStatus,
     SignalStatus, TargetState, TargetStatus,
 };
-use hedgerow_tuner::{Basis, Decision, Diagnosis, LimitedBy, Rules, SignalView, Timestamp, Unknown};
+use hedgerow_tuner::{
+    Basis, Decision, Diagnosis, LimitedBy, Rules, SignalView, Timestamp, Unknown, WindowCounts,
+};
 
 use super::{DecidedTarget, history};
 use crate::{chain, words};
@@ -58,6 +60,11 @@ fn snapshot(target: &DecidedTarget<'_>, notes: Vec<String>) -> TargetStatus {
         }),
         effect: Some(EffectStatus {
             hedge_share: decision.effect.hedge_share.map(words::share),
+            win_share: decision
+                .counts
+                .as_ref()
+                .and_then(|counts| win_share(&counts.windows))
+                .map(words::share),
             miss_share_unhedged: decision.effect.miss_share_unhedged.map(words::share),
             unhedged_basis: decision.effect.unhedged_basis.map(basis),
             miss_share_hedged: decision.effect.miss_share_hedged.map(words::share),
@@ -121,6 +128,12 @@ fn diagnosis(diagnosis: &Diagnosis) -> DiagnosisStatus {
 
 fn basis(basis: Basis) -> String {
     basis.as_str().to_owned()
+}
+
+/// The share of the hedges that answered first, over the widest window in which there were any.
+fn win_share(windows: &[WindowCounts]) -> Option<f64> {
+    let counts = windows.iter().rfind(|counts| counts.hedges > 0.0)?;
+    Some(counts.wins? / counts.hedges)
 }
 
 /// A limit of the budget is told with the budget.
@@ -189,5 +202,32 @@ fn in_use(rules: &Rules) -> InUseStatus {
         delay_max: Some(words::duration(rules.delay.max)),
         max_staleness: Some(words::duration(rules.max_staleness)),
         notes: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_share_of_wins_is_of_the_widest_window_with_hedges_and_never_a_guess() {
+        let counted = |minutes: u64, hedges: f64, wins: Option<f64>| WindowCounts {
+            window: Duration::from_secs(60 * minutes),
+            calls: 1000.0,
+            hedges,
+            blocked: None,
+            wins,
+        };
+        let share = |windows: &[WindowCounts]| win_share(windows).map(words::share);
+        let narrow = counted(1, 10.0, Some(1.0));
+        assert_eq!(
+            share(&[narrow, counted(10, 40.0, Some(30.0))]).as_deref(),
+            Some("75%")
+        );
+        assert_eq!(share(&[narrow, counted(10, 40.0, None)]), None);
+        assert_eq!(share(&[counted(10, 0.0, Some(0.0))]), None);
+        assert_eq!(share(&[]), None);
     }
 }

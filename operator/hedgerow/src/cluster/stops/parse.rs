@@ -9,7 +9,7 @@ use super::super::name::PolicyKey;
 
 /// What a ConfigMap can stop at most.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Breadth<'a> {
+pub enum Breadth<'a> {
     /// It is in the operator's namespace; entries are `namespace/name`.
     Cluster,
     /// It is in this one; entries are names.
@@ -18,16 +18,16 @@ pub(super) enum Breadth<'a> {
 
 /// What one ConfigMap orders.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct StopOrder {
+pub struct StopOrder {
     /// `None` stops everything in its breadth.
     policies: Option<BTreeSet<PolicyKey>>,
     /// What the person wrote.
-    pub(super) reason: Option<String>,
+    reason: Option<String>,
 }
 
 impl StopOrder {
     /// Reads a ConfigMap. Its presence means off; a list of policies that cannot be read for certain narrows nothing.
-    pub(super) fn read(config_map: &ConfigMap, breadth: Breadth<'_>) -> Self {
+    pub fn read(config_map: &ConfigMap, breadth: Breadth<'_>) -> Self {
         let text = |key: &str| config_map.data.as_ref()?.get(key);
         Self {
             policies: text(OFF_POLICIES_KEY).and_then(|list| parse_policies(list, breadth)),
@@ -35,8 +35,21 @@ impl StopOrder {
         }
     }
 
+    /// The policies that it is narrowed to; `None` where it stops everything in its breadth.
+    pub fn policies(&self) -> Option<&BTreeSet<PolicyKey>> {
+        self.policies.as_ref()
+    }
+
+    /// Why it stops this policy. Where it names its policies, a line that begins with `namespace/name: ` is of that one.
+    pub fn reason_of(&self, policy: &PolicyKey) -> Option<&str> {
+        let reason = self.reason.as_deref()?;
+        let own = |line| str::strip_prefix(line, &format!("{policy}: "));
+        let named = self.policies.as_ref().and_then(|_| reason.lines().find_map(own));
+        Some(named.unwrap_or(reason))
+    }
+
     /// Whether it stops this policy, given that the policy is in its breadth.
-    pub(super) fn stops(&self, policy: &PolicyKey) -> bool {
+    pub fn stops(&self, policy: &PolicyKey) -> bool {
         self.policies
             .as_ref()
             .is_none_or(|policies| policies.contains(policy))
@@ -112,6 +125,30 @@ mod tests {
         let order = order(Some("shop/cart"), Breadth::Namespace("shop"));
         assert!(stops(&order, "shop/cart"));
         assert!(!stops(&order, "shop/search"));
+    }
+
+    #[test]
+    fn a_line_of_the_reason_may_be_of_one_policy() {
+        let reason_of = |policies: Option<&str>| {
+            let reason = Some(("reason", "shop/cart: INC-7\nshop/search: INC-8"));
+            let data = policies.map(|list| ("policies", list)).into_iter().chain(reason);
+            let config_map = ConfigMap {
+                data: Some(
+                    data.map(|(key, value)| (key.to_owned(), value.to_owned()))
+                        .collect(),
+                ),
+                ..ConfigMap::default()
+            };
+            let order = StopOrder::read(&config_map, Breadth::Namespace("shop"));
+            order
+                .reason_of(&PolicyKey::new("shop", "search"))
+                .map(str::to_owned)
+        };
+        assert_eq!(reason_of(Some("cart\nsearch")).as_deref(), Some("INC-8"));
+        assert_eq!(
+            reason_of(None).as_deref(),
+            Some("shop/cart: INC-7\nshop/search: INC-8")
+        );
     }
 
     #[test]
