@@ -97,7 +97,7 @@ async fn without_the_right_to_nudge_everything_else_works_and_people_are_told() 
     scene.service.queue(80.0);
     scene.reason("Saturated").await;
     let message = scene.condition("kb", "Published", "True", "NudgeForbidden").await;
-    assert!(message.contains("rbac-nudge.yaml"), "{message}");
+    assert!(message.contains("nudge: true"), "{message}");
     scene.condition("kb", "Ready", "True", "Published").await;
     assert_eq!(nudged(&scene.namespace).await.unwrap(), None);
     let written = format!("ConfigMap {CONFIG_MAP}");

@@ -5,6 +5,7 @@
 //! files, and touches no cluster.
 
 mod chain;
+pub mod check;
 pub mod cli;
 pub mod cluster;
 pub mod compile;
