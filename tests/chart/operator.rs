@@ -88,3 +88,23 @@ async fn a_test_that_fails_says_why() {
     assert!(!said.success, "{}", said.stdout);
     assert!(said.stderr.contains("SourceNotAvailable"), "{}", said.stderr);
 }
+
+#[tokio::test]
+async fn the_test_goes_where_policies_are_followed_and_may_name_the_source() {
+    let source = |namespaces: &[&str]| json!([{ "name": "default", "url": "http://localhost", "namespaces": namespaces }]);
+    for (followed, allowed, expected) in [
+        (json!([]), source(&["*"]), "home"),
+        (json!([]), source(&["helpdesk", "shop"]), "helpdesk"),
+        (json!(["shop"]), source(&["*"]), "shop"),
+        (json!(["shop", "bank"]), source(&["helpdesk", "bank"]), "bank"),
+    ] {
+        let mut values = with(least(), json!({ "watchNamespaces": followed }));
+        values["sources"] = allowed;
+        let (rights, arguments) = test_of("hedgerow", "home", &values).await;
+        assert!(
+            arguments.contains(&format!("--namespace={expected}")),
+            "{arguments:?}"
+        );
+        assert_eq!(find(&rights, "Role", "-check")["metadata"]["namespace"], expected);
+    }
+}

@@ -66,15 +66,11 @@ capabilities:
 
 {{/* Where `helm test` puts its policy: in a namespace that is followed and may name that source. */}}
 {{- define "hedgerow.test.namespace" -}}
+{{- $followed := .Values.watchNamespaces -}}
 {{- $allowed := list "*" -}}
 {{- with .Values.sources }}{{ $allowed = (first .).namespaces }}{{ end -}}
-{{- if .Values.test.namespace -}}
-{{- .Values.test.namespace -}}
-{{- else if not (has "*" $allowed) -}}
-{{- first $allowed -}}
-{{- else if .Values.watchNamespaces -}}
-{{- first .Values.watchNamespaces -}}
-{{- else -}}
-{{- .Release.Namespace -}}
-{{- end -}}
+{{- if has "*" $allowed }}{{ $allowed = $followed | default (list .Release.Namespace) }}{{ end -}}
+{{- $both := list -}}
+{{- range $allowed }}{{ if or (not $followed) (has . $followed) }}{{ $both = append $both . }}{{ end }}{{ end -}}
+{{- .Values.test.namespace | default (first (concat $both $allowed)) -}}
 {{- end }}
