@@ -70,8 +70,9 @@ async fn in_some_namespaces_by_roles_alone() {
 }
 
 #[tokio::test]
-async fn in_the_whole_cluster() {
-    let said = tested("everywhere", false, |_| json!({ "nudge": true })).await;
+async fn in_the_whole_cluster_under_the_admission_policy() {
+    let confined = json!({ "nudge": true, "admissionPolicy": { "enabled": true } });
+    let said = tested("everywhere", false, |_| confined.clone()).await;
     assert!(said.success, "{}", said.stderr);
     assert!(said.stdout.contains("Ready=True"), "{}", said.stdout);
 }
