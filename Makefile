@@ -39,6 +39,10 @@ servers: ## Build the other servers that tests read from (VictoriaMetrics, Thano
 node-parts: ## Build what a node with real pods needs (kubelet, containerd ...): six minutes once
 	@tests/parts/build $(NODE_PARTS)
 
+.PHONY: helm
+helm: ## Build Helm 3 and 4, which install the chart in tests: three minutes once
+	@tests/parts/build helm-3 helm-4
+
 .PHONY: programs
 programs: ## Build the readers of documents (Cassandra, the DataStax driver, HDFS, Loki, Envoy, gRPC ...): a few minutes once
 	@tests/parts/build envoy
@@ -78,7 +82,7 @@ measure: ## Compare ways of hedging under the same load: 7 minutes once built (A
 	@"$${CARGO_TARGET_DIR:-target}/debug/hedgerow-measure" $(ARGS)
 
 .PHONY: test
-test: parts servers programs lint ## Run every check and every test, on the real parts: about 15 minutes once they are built
+test: parts servers helm programs lint ## Run every check and every test, on the real parts: about 15 minutes once they are built
 	@echo "== tests: unit, property and end-to-end; a failed end-to-end test leaves its logs in $${CARGO_TARGET_DIR:-target}/e2e"
 	cargo test --workspace --locked
 	@$(MAKE) test-node-where-allowed
@@ -100,27 +104,32 @@ lint: ## Check format, lints and documentation
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked
 
 .PHONY: e2e
-e2e: parts ## Run the end-to-end tests alone; ARGS=NAME runs those with NAME in their path
+e2e: parts helm ## Run the end-to-end tests alone; ARGS=NAME runs those with NAME in their path
 	@tests/programs/build flux argo-health
 	cargo test --workspace --locked --test e2e -- $(ARGS)
 
 .PHONY: test-node
-test-node: node-parts image client-image ## Test with real pods on a real kubelet, as root: how fast mounted documents are followed
+test-node: node-parts helm image client-image ## Test with real pods on a real kubelet, as root: how fast mounted documents are followed
 	@tests/parts/build prometheus
 	cargo test --workspace --locked --test node -- --ignored --nocapture --test-threads=1 $(ARGS)
 
 .PHONY: crds
-crds: ## Write the generated files in crds/ anew
+crds: ## Write the generated files in crds/ anew, and the copy in the chart
 	@mkdir -p crds
 	cargo run --quiet --locked -p hedgerow -- crd > crds/hedgepolicies.hedgerow.dev.yaml
 	cargo run --quiet --locked -p hedgerow -- schema > crds/native-document.schema.json
+	cp crds/hedgepolicies.hedgerow.dev.yaml charts/hedgerow/files/
+
+.PHONY: manifests
+manifests: helm ## Write anew what is made of the chart: the plain manifests, its table of values, the golden files
+	HEDGEROW_BLESS=1 cargo test --locked --workspace --test chart -- golden:: plain::the_plain_files table::
 
 .PHONY: record-release
 record-release: parts ## Keep the CRD and what this version stores under it, once for each release
 	cargo test --workspace --locked --test e2e -- --ignored --exact upgrade::record_this_release
 
 .PHONY: bench-rss
-bench-rss: parts ## Print what the operator costs with 100 policies: memory, CPU, queries
+bench-rss: parts helm ## Print what the operator costs with 100 policies: memory, CPU, queries
 	cargo test --workspace --locked --test e2e -- --ignored --exact cost::of_a_hundred_policies --nocapture
 
 .PHONY: deny

@@ -102,7 +102,7 @@ async fn without_the_right_to_nudge_everything_else_works_and_people_are_told() 
     scene.reason("Tuned").await;
     // Before it matters: nothing went off yet.
     let message = scene.condition("kb", "Published", "True", "NudgeForbidden").await;
-    assert!(message.contains("rbac-nudge.yaml"), "{message}");
+    assert!(message.contains("nudge: true"), "{message}");
     assert_eq!(budgets(&scene.history()).last(), Some(&Some(10.0)));
 
     scene.service.queue(80.0);

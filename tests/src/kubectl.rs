@@ -1,12 +1,11 @@
 //! kubectl.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
-use anyhow::{Context, Result, bail};
-use tokio::io::AsyncWriteExt;
+use anyhow::{Result, bail};
 use tokio::process::Command;
 
+use crate::output::{Output, output_of};
 use crate::{Part, part};
 
 /// The real kubectl, bound to one kubeconfig.
@@ -17,19 +16,6 @@ pub struct Kubectl {
     cache: PathBuf,
     /// Where it looks for plugins.
     plugins: Option<PathBuf>,
-}
-
-/// What kubectl said.
-#[derive(Clone, Debug)]
-pub struct Output {
-    /// Whether its exit code was 0.
-    pub success: bool,
-    /// Its exit code; `None` when it was killed.
-    pub code: Option<i32>,
-    /// Standard output.
-    pub stdout: String,
-    /// Standard error.
-    pub stderr: String,
 }
 
 impl Kubectl {
@@ -109,31 +95,16 @@ impl Kubectl {
     /// # Errors
     /// When it cannot be run at all.
     pub async fn output(&self, arguments: &[&str], input: &str) -> Result<Output> {
-        let mut child = Command::new(&self.program)
+        let mut command = Command::new(&self.program);
+        command
             .env_clear()
             .env("KUBECONFIG", &self.kubeconfig)
             .env("KUBECACHEDIR", &self.cache)
             // Its `diff` runs the one that is there.
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .envs(self.plugins.iter().map(|folder| ("PATH", folder)))
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .context("cannot start kubectl")?;
-        if let Some(mut stdin) = child.stdin.take() {
-            // A kubectl that does not read its input closes it; what it says then tells why.
-            let _ = stdin.write_all(input.as_bytes()).await;
-        }
-        let output = child.wait_with_output().await?;
-        Ok(Output {
-            success: output.status.success(),
-            code: output.status.code(),
-            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        })
+            .args(arguments);
+        output_of(command, input).await
     }
 
     async fn succeed(&self, arguments: &[&str], input: &str) -> Result<String> {

@@ -9,11 +9,13 @@ mod browser;
 mod cluster;
 mod exposition;
 mod health;
+mod helm;
 mod http;
 mod kubectl;
 mod metric_family;
 mod node;
 mod operator;
+mod output;
 mod parts;
 mod ports;
 mod process;
@@ -27,14 +29,16 @@ pub use browser::{Browser, Look, file_url};
 pub use cluster::{Cluster, ClusterOptions, Credentials, Namespace};
 pub use exposition::{Exposition, Histogram, Series};
 pub use health::Health;
+pub use helm::{Helm, HelmVersion, objects};
 pub use http::http_client;
-pub use kubectl::{Kubectl, Output};
+pub use kubectl::Kubectl;
 pub use metric_family::{
     MetricFamilies, MetricFamily, documented_labels, documented_metrics, exported_metrics, series,
     with_metrics_documented,
 };
 pub use node::{Image, Node};
 pub use operator::{Build, Operator, OperatorOptions, hedgerow, kubectl_hedge};
+pub use output::Output;
 pub use parts::{Part, part, program, repository};
 pub use ports::free_port;
 pub use process::{Process, processes_alive};

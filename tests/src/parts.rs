@@ -24,6 +24,10 @@ pub enum Part {
     Promtool,
     /// Envoy.
     Envoy,
+    /// Helm 3.
+    Helm3,
+    /// Helm 4.
+    Helm4,
 }
 
 impl Part {
@@ -37,6 +41,8 @@ impl Part {
             Self::Prometheus => "prometheus",
             Self::Promtool => "promtool",
             Self::Envoy => "envoy",
+            Self::Helm3 => "helm-3",
+            Self::Helm4 => "helm-4",
         }
     }
 }
@@ -54,6 +60,7 @@ pub fn repository() -> &'static Path {
 pub fn part(part: Part) -> Result<PathBuf> {
     let remedy = match part {
         Part::Envoy => "make programs",
+        Part::Helm3 | Part::Helm4 => "make helm",
         _ => "make parts",
     };
     built("tests/parts/build", part.name(), remedy)

@@ -116,7 +116,7 @@ async fn install(kubectl: &Kubectl) -> Result<()> {
     }
     for file in [
         "crds/hedgepolicies.hedgerow.dev.yaml",
-        "charts/hedgerow/rbac.yaml",
+        "charts/plain/base/rbac.yaml",
         "examples/search-cluster/front-end.yaml",
     ] {
         kubectl

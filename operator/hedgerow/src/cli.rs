@@ -42,6 +42,8 @@ pub enum Command {
                   shown as it would be after the ramp."
     )]
     Plan(PlanArgs),
+    /// Ask the operator of a cluster to decide for a policy that hedges nothing, and see that it does
+    Check(crate::check::CheckArgs),
     /// Print the CustomResourceDefinition of HedgePolicy
     #[command(after_help = "Install it:\n  hedgerow crd | kubectl apply --server-side -f -")]
     Crd,

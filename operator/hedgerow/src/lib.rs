@@ -5,6 +5,7 @@
 //! files, and touches no cluster.
 
 pub mod chain;
+pub mod check;
 pub mod cli;
 pub mod cluster;
 pub mod compile;

@@ -12,6 +12,7 @@ async fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Run(args) => hedgerow::run::run(&args).await,
         Command::Plan(args) => hedgerow::plan::run(&args).await,
+        Command::Check(args) => hedgerow::check::run(&args).await,
         Command::Crd => hedgerow::print::crd(),
         Command::Schema => hedgerow::print::schema(),
         Command::Completions { shell } => hedgerow::print::completions(Cli::command(), shell),

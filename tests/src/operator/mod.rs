@@ -36,9 +36,8 @@ pub struct Operator {
 pub struct OperatorOptions<'a> {
     cluster: &'a Cluster,
     home: &'a Namespace,
-    watched: Vec<String>,
     build: Build,
-    nudging: bool,
+    may_nudge: bool,
     status_page: bool,
     config: Value,
 }
@@ -47,19 +46,15 @@ impl<'a> OperatorOptions<'a> {
     /// An operator in the namespace `home`, which is to have it alone, for the policies of `watched`; none: of all
     /// namespaces. Documents reach their clients at once (`propagation: 0s`).
     pub fn new(cluster: &'a Cluster, home: &'a Namespace, watched: &[&Namespace]) -> Self {
-        let watched: Vec<_> = watched
-            .iter()
-            .map(|namespace| namespace.name().to_owned())
-            .collect();
+        let watched: Vec<_> = watched.iter().map(|namespace| namespace.name()).collect();
         let config = json!({
             "instance": home.name(), "namespace": home.name(), "watchNamespaces": watched, "propagation": "0s",
         });
         Self {
             cluster,
             home,
-            watched,
             build: Build::Debug,
-            nudging: false,
+            may_nudge: false,
             status_page: false,
             config,
         }
@@ -81,10 +76,10 @@ impl<'a> OperatorOptions<'a> {
         self
     }
 
-    /// Lets it nudge pods: in its configuration, and by the rights that the chart ships for that.
+    /// Lets it nudge pods: in its configuration, and by the rights that the chart grants for that.
     #[must_use]
     pub fn nudging(mut self) -> Self {
-        self.nudging = true;
+        self.may_nudge = true;
         self.set("nudge", json!(true))
     }
 
@@ -117,7 +112,7 @@ impl<'a> OperatorOptions<'a> {
         }
         fs::write(folder.join("operator.yaml"), self.config.to_string())?;
         let home = self.home.name();
-        let account = rbac::grant(&self.cluster.kubectl()?, home, &self.watched, self.nudging).await?;
+        let account = rbac::grant(&self.cluster.kubectl()?, home, &self.config, self.may_nudge).await?;
         let kubeconfig = folder.join("kubeconfig");
         let credentials = self
             .cluster

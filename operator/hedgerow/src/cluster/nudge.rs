@@ -298,7 +298,7 @@ impl Nudger {
     /// Keeps what people are to be told, and has the policy looked at when that is news.
     fn note(&self, policy: &PolicyKey, refused: Option<String>) {
         let told = refused.map(|why| {
-            format!("{why}; grant what rbac-nudge.yaml lists, or remove nudgePods: documents are written all the same")
+            format!("{why}; grant it (`nudge: true` in the values of the chart), or remove nudgePods: documents are written all the same")
         });
         let mut known = self.known();
         let news = match told {

@@ -10,7 +10,7 @@ use hedgerow::cluster::{
     PublishError, WriteKind,
 };
 use hedgerow_api::names::NUDGED_ANNOTATION;
-use hedgerow_tests::{Credentials, Namespace, eventually, repository, scratch};
+use hedgerow_tests::{Credentials, Helm, HelmVersion, Namespace, eventually, scratch};
 use hedgerow_tuner::{Memory, Reason};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
@@ -25,16 +25,23 @@ use crate::scene::{
 
 /// An account with the rights that the chart grants for this, in one namespace, and with no others.
 async fn account(namespace: &Namespace) -> Credentials {
-    let shipped = std::fs::read_to_string(repository().join("charts/hedgerow/rbac-nudge.yaml")).unwrap();
-    let (role, _) = shipped.split_once("\n---\n").unwrap();
-    let kubectl = control_plane().await.kubectl().unwrap();
-    kubectl.apply(role).await.unwrap();
+    let values = json!({
+        "image": { "repository": "localhost/hedgerow" }, "nudge": true, "watchNamespaces": [namespace.name()],
+        "sources": [{ "name": "default", "url": "http://localhost", "namespaces": ["*"] }],
+    });
+    let helm = Helm::new(HelmVersion::V4).unwrap();
+    let shipped = helm.objects("hedgerow", namespace.name(), &values).await.unwrap();
+    let role = shipped
+        .iter()
+        .find(|object| object["kind"] == "Role" && object["metadata"]["name"] == "hedgerow-nudge")
+        .unwrap();
+    namespace.apply(&role.to_string()).await.unwrap();
     let (home, binding) = (namespace.name(), "nudger");
     for object in [
         json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": binding } }),
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": { "name": binding },
-            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "hedgerow-nudge" },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "hedgerow-nudge" },
             "subjects": [{ "kind": "ServiceAccount", "name": binding, "namespace": home }],
         }),
     ] {
@@ -247,7 +254,7 @@ async fn a_right_that_is_missing_is_told_until_it_is_granted() {
         .unwrap();
     assert!(changed.contains(&policy), "people are told: {changed:?}");
     let why = cluster.nudger.refusal(&policy).unwrap();
-    assert!(why.contains("rbac-nudge.yaml") && why.contains("pods"), "{why}");
+    assert!(why.contains("nudge: true") && why.contains("pods"), "{why}");
     assert!(nudged(&namespace).await.is_empty());
 
     let role = ["create", "rolebinding", "nudge", "--clusterrole=cluster-admin"];

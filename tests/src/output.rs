@@ -1,0 +1,42 @@
+//! Programs that run to their end.
+
+use std::process::Stdio;
+
+use anyhow::{Context, Result};
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+
+/// What a program said.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// Whether its exit code was 0.
+    pub success: bool,
+    /// Its exit code; `None` when it was killed.
+    pub code: Option<i32>,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+/// Runs a command with `input` on standard input, and returns what it said, be it a failure.
+pub(crate) async fn output_of(mut command: Command, input: &str) -> Result<Output> {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .with_context(|| format!("cannot start {}", command.as_std().get_program().display()))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A program that does not read its input closes it; what it says then tells why.
+        let _ = stdin.write_all(input.as_bytes()).await;
+    }
+    let output = child.wait_with_output().await?;
+    Ok(Output {
+        success: output.status.success(),
+        code: output.status.code(),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    })
+}
