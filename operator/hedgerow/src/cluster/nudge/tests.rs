@@ -216,7 +216,7 @@ async fn a_missing_right_is_found_when_pods_are_named_and_seen_when_it_is_grante
         why.contains("may not patch pods/status in namespace helpdesk"),
         "{why}"
     );
-    assert!(why.contains("rbac-nudge.yaml"), "{why}");
+    assert!(why.contains("nudge: true"), "{why}");
     assert_eq!(
         *api.questions.lock().unwrap(),
         ["list pods/", "patch pods/status"]
