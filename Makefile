@@ -80,6 +80,7 @@ measure: ## Compare ways of hedging under the same load: 7 minutes once built (A
 .PHONY: test
 test: parts servers programs lint ## Run every check and every test, on the real parts: about 10 minutes once they are built
 	@echo "== tests: unit, property and end-to-end; a failed end-to-end test leaves its logs in $${CARGO_TARGET_DIR:-target}/e2e"
+	@tests/parts/build libfaketime
 	cargo test --workspace --locked
 
 .PHONY: lint
@@ -90,6 +91,7 @@ lint: ## Check format, lints and documentation
 
 .PHONY: e2e
 e2e: parts ## Run the end-to-end tests alone; ARGS=NAME runs those with NAME in their path
+	@tests/parts/build libfaketime
 	cargo test --locked -p hedgerow-tests --test e2e -- $(ARGS)
 
 .PHONY: test-node

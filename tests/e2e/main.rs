@@ -21,6 +21,7 @@ mod policy;
 mod quiet;
 mod reading;
 mod restart;
+mod rights;
 mod safety;
 mod scene;
 mod service;
