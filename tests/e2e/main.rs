@@ -12,6 +12,7 @@ mod crd;
 mod examples;
 mod formats;
 mod frame;
+mod leader;
 mod nudge;
 mod outage;
 mod ownership;
