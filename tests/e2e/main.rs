@@ -28,5 +28,6 @@ mod scene;
 mod service;
 mod shared;
 mod stop;
+mod tenants;
 mod tuning;
 mod unknown;
