@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{Form, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::post;
 use hedgerow::compile::compile;
@@ -71,10 +71,11 @@ impl Recorder {
 
 async fn record(
     State(queries): State<Queries>,
-    Form(form): Form<Vec<(String, String)>>,
+    body: String,
 ) -> ([(&'static str, &'static str); 1], &'static str) {
-    let query = form.into_iter().find(|(name, _)| name == "query").unwrap().1;
-    queries.lock().unwrap().push(query);
+    let form = reqwest::Url::parse(&format!("http://form/?{body}")).unwrap();
+    let query = form.query_pairs().find(|(name, _)| name == "query").unwrap().1;
+    queries.lock().unwrap().push(query.into_owned());
     (
         [("content-type", "application/json")],
         r#"{"status":"success","data":{"resultType":"vector","result":[]}}"#,

@@ -5,7 +5,6 @@ use std::time::Duration;
 use hedgerow_tests::{Prometheus, PrometheusOptions, http_client};
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::sync::OnceCell;
 
 /// A Prometheus that parses. It scrapes nothing.
 pub(crate) struct Parser {

@@ -108,21 +108,19 @@ pub(crate) fn with_everything(value: &str, label: &str) -> Value {
 }
 
 /// A policy that names everything with any value and any label.
-pub(crate) fn any() -> impl Strategy<Value = Value> {
+pub(crate) fn anything() -> impl Strategy<Value = Value> {
     let hostile = prop::sample::select(HOSTILE).prop_map(str::to_owned);
-    let value = prop_oneof![hostile, "\\PC{1,12}", any::<String>().prop_filter("long", fits)];
+    let fits = |value: &String| (1..=60).contains(&value.chars().count());
+    let value = prop_oneof![
+        hostile,
+        "\\PC{1,12}",
+        any::<String>().prop_filter("its length", fits)
+    ];
+    // One is reserved, and one tells outcomes apart.
+    let free = |label: &String| label != "__name__" && label != "status";
     let label = prop_oneof![
         Just("namespace".to_owned()),
         "[a-zA-Z_][a-zA-Z0-9_]{0,8}".prop_filter("reserved", free)
     ];
     (value, label).prop_map(|(value, label)| with_everything(&value, &label))
-}
-
-fn fits(value: &String) -> bool {
-    (1..=60).contains(&value.chars().count())
-}
-
-fn free(label: &String) -> bool {
-    // PromQL reads these as numbers, where a metric could stand; as labels they are names like others.
-    label != "__name__" && label != "status"
 }
