@@ -84,6 +84,7 @@ measure: ## Compare ways of hedging under the same load: 7 minutes once built (A
 .PHONY: test
 test: parts servers helm programs lint ## Run every check and every test, on the real parts: about 15 minutes once they are built
 	@echo "== tests: unit, property and end-to-end; a failed end-to-end test leaves its logs in $${CARGO_TARGET_DIR:-target}/e2e"
+	@tests/parts/build libfaketime
 	cargo test --workspace --locked
 	@$(MAKE) test-node-where-allowed
 
@@ -105,6 +106,7 @@ lint: ## Check format, lints and documentation
 
 .PHONY: e2e
 e2e: parts helm ## Run the end-to-end tests alone; ARGS=NAME runs those with NAME in their path
+	@tests/parts/build libfaketime
 	@tests/programs/build flux argo-health
 	cargo test --workspace --locked --test e2e -- $(ARGS)
 

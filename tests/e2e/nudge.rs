@@ -12,7 +12,7 @@ use crate::scene::{SOON, Scene, budgets};
 const NUDGED_ANNOTATION: &str = "hedgerow.dev/nudged";
 
 /// A pod, as an object: no node runs it.
-async fn pod(namespace: &Namespace) {
+pub(crate) async fn pod(namespace: &Namespace) {
     for object in [
         json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "default" } }),
         json!({

@@ -12,6 +12,7 @@ mod health;
 mod helm;
 mod http;
 mod kubectl;
+mod link;
 mod metric_family;
 mod node;
 mod operator;
@@ -32,6 +33,7 @@ pub use health::Health;
 pub use helm::{Helm, HelmVersion, objects};
 pub use http::http_client;
 pub use kubectl::Kubectl;
+pub use link::{Condition, Link};
 pub use metric_family::{
     MetricFamilies, MetricFamily, documented_labels, documented_metrics, exported_metrics, series,
     with_metrics_documented,

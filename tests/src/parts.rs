@@ -28,6 +28,8 @@ pub enum Part {
     Helm3,
     /// Helm 4.
     Helm4,
+    /// What moves the clock of one process: a library for `LD_PRELOAD`.
+    LibFakeTime,
 }
 
 impl Part {
@@ -43,6 +45,7 @@ impl Part {
             Self::Envoy => "envoy",
             Self::Helm3 => "helm-3",
             Self::Helm4 => "helm-4",
+            Self::LibFakeTime => "libfaketime",
         }
     }
 }
@@ -61,6 +64,7 @@ pub fn part(part: Part) -> Result<PathBuf> {
     let remedy = match part {
         Part::Envoy => "make programs",
         Part::Helm3 | Part::Helm4 => "make helm",
+        Part::LibFakeTime => "tests/parts/build libfaketime",
         _ => "make parts",
     };
     built("tests/parts/build", part.name(), remedy)

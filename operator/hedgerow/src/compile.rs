@@ -143,10 +143,12 @@ impl Policy<'_> {
         let latency = &target.latency;
         let budget = &target.budget;
         let own_percent = budget.percent.parse()?;
-        let percent = self
-            .ceilings
-            .max_budget_percent
-            .map_or(own_percent, |most| own_percent.min(most));
+        let own_per_second: f64 = budget.per_client.min_per_second.parse()?;
+        // A ceiling is a share of calls, and what is paid by the second knows no calls.
+        let (percent, min_per_second) = match self.ceilings.max_budget_percent {
+            Some(most) => (own_percent.min(most), 0.0),
+            None => (own_percent, own_per_second),
+        };
         let at_most = |window: Duration| self.ceilings.max_window.map_or(window, |most| window.min(most));
         let window = at_most(latency.window.parse()?);
         let lines = target.saturation.signals.iter().map(line);
@@ -180,10 +182,10 @@ impl Policy<'_> {
             },
             budget: Budget {
                 percent,
-                limited_by_source: percent < own_percent,
+                limited_by_source: percent < own_percent || min_per_second < own_per_second,
                 max_attempts: whole("budget.maxAttempts", budget.max_attempts)?,
                 max_concurrent: whole("budget.perClient.maxConcurrent", budget.per_client.max_concurrent)?,
-                min_per_second: budget.per_client.min_per_second.parse()?,
+                min_per_second,
             },
             windows: Windows {
                 window,

@@ -20,6 +20,8 @@ pub(crate) struct Rules {
 /// One alerting rule.
 #[derive(Debug, PartialEq)]
 struct Rule {
+    /// Those that every instance of its alert has.
+    labels: BTreeMap<String, String>,
     health: String,
     error: Option<String>,
     interval: Duration,
@@ -56,6 +58,8 @@ struct RawRule {
     #[serde(rename = "type", default)]
     kind: String,
     #[serde(default)]
+    labels: BTreeMap<String, String>,
+    #[serde(default)]
     health: String,
     last_error: Option<String>,
     #[serde(default)]
@@ -73,6 +77,7 @@ impl Rules {
             let interval = Duration::try_from_secs_f64(group.interval).unwrap_or_default();
             for rule in group.rules.into_iter().filter(|rule| rule.kind == "alerting") {
                 by_name.entry(rule.name).or_default().push(Rule {
+                    labels: rule.labels,
                     health: rule.health,
                     error: rule.last_error.filter(|error| !error.is_empty()),
                     interval,
@@ -95,20 +100,29 @@ impl Rules {
         }
     }
 
-    /// The reading of the alert `name`. Where a label pair is enforced only instances that carry it count.
+    /// The reading of the alert `name`. Where a label pair is enforced only instances that carry it count, and a rule whose own
+    /// labels say another value is not there: what is wrong with it is nothing to those who may not see its instances.
     ///
     /// Several rules may have one name: the worst state of all counts, and all must be evaluated.
     pub(crate) fn reading(&self, name: &str, enforced: Option<&(String, String)>, moment: Moment) -> Signal {
         let told = |reason, message: String| {
             unread(Unknown::new(reason, format!("alert {name}: {message}")), moment)
         };
-        let Some(rules) = self.by_name.get(name).filter(|rules| !rules.is_empty()) else {
+        let others = |rule: &&Rule| enforced.is_some_and(|enforced| rule.is_of_others(enforced));
+        let rules: Vec<_> = self
+            .by_name
+            .get(name)
+            .into_iter()
+            .flatten()
+            .filter(|rule| !others(rule))
+            .collect();
+        if rules.is_empty() {
             return told(
                 UnknownReason::AlertNotFound,
                 "the source has no alerting rule of that name; is it spelled so, and loaded by this source?"
                     .to_owned(),
             );
-        };
+        }
         let state = rules
             .iter()
             .flat_map(|rule| &rule.alerts)
@@ -127,7 +141,9 @@ impl Rules {
         // An alert that fires is believed even while another rule of its name fails: off is the safe direction.
         if state != Alert::Firing {
             let server_now = moment.skew.server(moment.now_ms);
-            if let Some(why) = rules.iter().find_map(|rule| rule.stale(server_now)) {
+            // The text of an error may quote any series that the rule reads.
+            let may_quote = enforced.is_none();
+            if let Some(why) = rules.iter().find_map(|rule| rule.stale(server_now, may_quote)) {
                 return told(UnknownReason::Stale, why);
             }
         }
@@ -141,10 +157,23 @@ impl Rules {
 }
 
 impl Rule {
+    /// Whether no instance of its alert carries this label pair. What a template makes of a label is not known before.
+    fn is_of_others(&self, (label, value): &(String, String)) -> bool {
+        let fixed = |other: &&String| !other.contains("{{");
+        self.labels
+            .get(label)
+            .filter(fixed)
+            .is_some_and(|other| other != value)
+    }
+
     /// Why its state is not to be believed.
-    fn stale(&self, server_now_ms: i64) -> Option<String> {
+    fn stale(&self, server_now_ms: i64, may_quote: bool) -> Option<String> {
         if self.health != "ok" {
-            let error = self.error.as_deref().map(|error| format!(": {}", quote(error)));
+            let error = self
+                .error
+                .as_deref()
+                .filter(|_| may_quote)
+                .map(|error| format!(": {}", quote(error)));
             return Some(format!(
                 "the rule's health is {:?}{}; mend the rule",
                 quote(&self.health),
@@ -267,6 +296,43 @@ mod tests {
         let other = ("namespace".to_owned(), "other".to_owned());
         assert_eq!(read(&rules, Some(&mine)), Ok(SignalValue::Alert(Alert::Inactive)));
         assert_eq!(read(&rules, Some(&other)), Ok(SignalValue::Alert(Alert::Firing)));
+    }
+
+    /// An error of a rule quotes series, those of other namespaces among them.
+    #[test]
+    fn of_an_enforced_label_nothing_is_told_of_the_rules_of_others() {
+        let error = r#"found duplicate series for the match group {namespace=\"other\"}"#;
+        let rule = |labels: &str| {
+            format!(
+                r#"{{"type":"alerting","name":"Down","health":"err","lastEvaluation":"{FRESH}","lastError":"{error}",
+                "labels":{labels},"alerts":[]}}"#
+            )
+        };
+        let (anyones, others) = (rule(r#"{"severity":"page"}"#), rule(r#"{"namespace":"other"}"#));
+        let mine = ("namespace".to_owned(), "helpdesk".to_owned());
+        let told = |written: &[String], enforced| read(&rules(written), enforced).unwrap_err();
+
+        assert!(
+            told(std::slice::from_ref(&anyones), None)
+                .message
+                .contains("duplicate series")
+        );
+        let unknown = told(std::slice::from_ref(&anyones), Some(&mine));
+        assert_eq!(unknown.reason, UnknownReason::Stale);
+        assert!(!unknown.message.contains("series"), "{}", unknown.message);
+
+        let absent = told(&[], Some(&mine));
+        assert_eq!(absent.reason, UnknownReason::AlertNotFound);
+        assert_eq!(told(std::slice::from_ref(&others), Some(&mine)), absent);
+        // Nor does a rule of theirs that fails make mine unknown.
+        let quiet = self::rule("Down", "ok", FRESH, "[]");
+        let both = rules(&[quiet, others.clone()]);
+        assert_eq!(read(&both, Some(&mine)), Ok(SignalValue::Alert(Alert::Inactive)));
+        let theirs = ("namespace".to_owned(), "other".to_owned());
+        assert_eq!(told(&[others], Some(&theirs)).reason, UnknownReason::Stale);
+        // Of whom its instances are is known when they are there.
+        let anyones = rule(r#"{"namespace":"{{ $labels.namespace }}"}"#);
+        assert_eq!(told(&[anyones], Some(&mine)).reason, UnknownReason::Stale);
     }
 
     #[test]

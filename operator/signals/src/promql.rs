@@ -16,8 +16,11 @@ pub(crate) fn quoted(value: &str) -> String {
             '\n' => text.push_str("\\n"),
             '\r' => text.push_str("\\r"),
             '\t' => text.push_str("\\t"),
-            // Writing to a String does not fail.
-            c if c.is_control() => drop(write!(text, "\\u{:04x}", u32::from(c))),
+            // Prometheus takes the last one for bytes that are no text.
+            c if c.is_control() || c == char::REPLACEMENT_CHARACTER => {
+                // Writing to a String does not fail.
+                let _ = write!(text, "\\u{:04x}", u32::from(c));
+            }
             c => text.push(c),
         }
     }
@@ -106,6 +109,7 @@ mod tests {
             ("a\nb", r#""a\nb""#),
             ("a\r\tb\0", r#""a\r\tb\u0000""#),
             ("ü→🦔", r#""ü→🦔""#),
+            ("a\u{fffd}", r#""a\ufffd""#),
             (".*", r#"".*""#),
         ] {
             assert_eq!(quoted(value), literal);

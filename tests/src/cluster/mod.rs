@@ -17,7 +17,7 @@ pub use self::credentials::Credentials;
 pub(crate) use self::credentials::client_of;
 pub use self::namespace::Namespace;
 use crate::audit::POLICY;
-use crate::{Audit, Kubectl, Part, Process, eventually, free_port, http_client, part, scratch};
+use crate::{Audit, Kubectl, Link, Part, Process, eventually, free_port, http_client, part, scratch};
 
 /// About 3 s on an idle machine.
 const READY_WITHIN: Duration = Duration::from_secs(60);
@@ -197,6 +197,14 @@ impl Cluster {
     /// When it cannot be created.
     pub async fn namespace(&self, name: &str) -> Result<Namespace> {
         Namespace::create(self.client().await?, self.kubectl()?, name).await
+    }
+
+    /// A way to the API server that a test can break.
+    ///
+    /// # Errors
+    /// When it cannot listen.
+    pub async fn link(&self) -> Result<Link> {
+        Link::to(self.url.trim_start_matches("https://").parse()?).await
     }
 
     /// The pids of its processes.

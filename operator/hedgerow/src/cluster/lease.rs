@@ -12,7 +12,7 @@ use k8s_openapi::jiff;
 use kube::Api;
 use kube::api::{ObjectMeta, PostParams};
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
@@ -91,6 +91,24 @@ struct Seen {
     at: BootTime,
 }
 
+impl Seen {
+    fn holder(&self) -> Option<&String> {
+        self.lease.spec.as_ref()?.holder_identity.as_ref()
+    }
+
+    /// How long others must leave it alone; zero when its holder counts as dead.
+    fn left(&self, now: BootTime) -> Duration {
+        let seconds = self
+            .lease
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.lease_duration_seconds);
+        let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        let duration = seconds.map_or(LEASE_DURATION, Duration::from_secs);
+        duration.saturating_sub(now.since(self.at))
+    }
+}
+
 /// Who holds the lease after an attempt.
 enum Held {
     Kept,
@@ -130,16 +148,17 @@ impl Candidate {
 
     /// Competes until `release`, then gives the lease back so that another replica need not wait for it to run out.
     pub(super) async fn run(mut self, release: CancellationToken) {
-        let mut tick = tokio::time::interval(RETRY_PERIOD);
-        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut next = Instant::now();
         loop {
             tokio::select! {
                 biased;
                 () = release.cancelled() => break,
-                _ = tick.tick() => {}
+                () = sleep_until(next) => {}
             }
+            let begun = Instant::now();
             // Not cut off by `release`: an attempt whose end nobody saw would leave the lease held.
             self.attempt().await;
+            next = begun + self.pause(BootTime::now());
         }
         self.release().await;
     }
@@ -262,14 +281,18 @@ impl Candidate {
         if holder.is_empty() {
             return Step::Take;
         }
-        let duration = spec
-            .lease_duration_seconds
-            .and_then(|seconds| u64::try_from(seconds).ok());
-        let duration = duration.map_or(LEASE_DURATION, Duration::from_secs);
         match &self.seen {
-            Some(seen) if now.since(seen.at) >= duration => Step::Take,
+            Some(seen) if seen.left(now).is_zero() => Step::Take,
             _ => Step::Wait,
         }
+    }
+
+    /// How long after an attempt the next one begins: sooner than usual when a lease that nobody renews may be taken sooner.
+    fn pause(&self, now: BootTime) -> Duration {
+        let others = |seen: &&Seen| seen.holder() != Some(&self.settings.identity);
+        let left = self.seen.as_ref().filter(others).map(|seen| seen.left(now));
+        let left = left.filter(|left| !left.is_zero());
+        left.map_or(RETRY_PERIOD, |left| left.min(RETRY_PERIOD))
     }
 
     /// The lease as this process holds it.
@@ -415,6 +438,27 @@ mod tests {
             step(&mut candidate, &lease, seen.plus(Duration::from_secs(15))),
             Step::Take
         );
+    }
+
+    #[tokio::test]
+    async fn a_lease_is_looked_at_when_it_may_be_taken() {
+        let mut candidate = candidate();
+        let now = BootTime::now();
+        assert_eq!(candidate.pause(now), RETRY_PERIOD);
+        candidate.see(&held_by(Some("other"), "1"), now);
+        let pause = |seconds| candidate.pause(now.plus(Duration::from_secs(seconds)));
+        assert_eq!((pause(0), pause(13)), (RETRY_PERIOD, RETRY_PERIOD));
+        assert_eq!(pause(14), Duration::from_secs(1));
+        // One that cannot be taken, since the API server does not answer, is not asked for without a pause.
+        assert_eq!((pause(15), pause(60)), (RETRY_PERIOD, RETRY_PERIOD));
+    }
+
+    #[tokio::test]
+    async fn a_leader_renews_as_often_as_ever() {
+        let mut candidate = candidate();
+        let now = BootTime::now();
+        candidate.see(&held_by(Some("me"), "1"), now);
+        assert_eq!(candidate.pause(now.plus(Duration::from_secs(14))), RETRY_PERIOD);
     }
 
     #[tokio::test]

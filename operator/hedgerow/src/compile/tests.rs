@@ -90,6 +90,24 @@ fn the_ceilings_of_the_source_win() {
     );
 }
 
+/// Hedges by the second go beyond any share of few calls.
+#[test]
+fn a_ceiling_of_the_budget_is_not_passed_by_the_second() {
+    let mut spec = written_spec();
+    spec["targets"][0]["budget"] = json!({ "percent": "5", "perClient": { "minPerSecond": "1000" } });
+    let budget = |ceilings| compiled(&spec, &source(ceilings)).targets.remove(0).rules.budget;
+    let free = budget(Ceilings::default());
+    assert_eq!((free.min_per_second, free.limited_by_source), (1000.0, false));
+    let capped = budget(Ceilings {
+        max_budget_percent: Some(5.0),
+        ..Ceilings::default()
+    });
+    assert_eq!(
+        (capped.percent, capped.min_per_second, capped.limited_by_source),
+        (5.0, 0.0, true)
+    );
+}
+
 #[test]
 fn a_ceiling_above_what_is_asked_changes_nothing() {
     let ceilings = Ceilings {
