@@ -71,7 +71,7 @@ demo: ## Play the help-desk case on the real parts: 5 minutes once built (KEEP=1
 	@"$${CARGO_TARGET_DIR:-target}/debug/hedgerow-demo" $(if $(KEEP),--keep)
 
 .PHONY: measure
-measure: ## Compare ways of hedging under the same load: 7 minutes once built (ARGS='--scenario brown-out' plays one case)
+measure: ## Compare ways of hedging under the same load: 8 minutes once built (ARGS='--scenario brown-out' plays one case)
 	@tests/parts/build etcd kube-apiserver kubectl prometheus >&2
 	@echo "building the operator and the search cluster (a few minutes, once)" >&2
 	cargo build --locked --package hedgerow --package hedgerow-search-cluster --package hedgerow-measure
