@@ -171,27 +171,40 @@ fn policy(scenario: Scenario) -> Value {
     let labels = json!({ "job": front_end_job(scenario) });
     let counter =
         |name: &str| json!({ "rateOf": format!("hedgerow_client_{name}_total"), "matchLabels": labels });
-    let (latency, hedging) = match scenario {
-        Scenario::SlowTogether => (
-            json!({ "preset": "HedgerowClient", "matchLabels": labels, "window": "1m" }),
-            Value::Null,
-        ),
-        _ => (
-            json!({
-                "metric": "shard_read_duration_seconds",
-                "measures": "LogicalCall",
-                "matchLabels": labels,
-                "timeouts": { "rateOf": "shard_read_timeouts_total", "matchLabels": labels },
-                "window": "1m",
-            }),
-            json!({
-                "calls": counter("calls"),
-                "hedges": counter("hedges"),
-                "blocked": counter("blocked"),
-                "wins": counter("wins"),
-            }),
-        ),
-    };
+    let mut target = json!({
+        "name": "shard-read",
+        "idempotent": true,
+        "fanOut": 8,
+        "deadline": "1s",
+        "budget": { "percent": BUDGET_PERCENT.to_string() },
+        "saturation": {
+            "signals": [{
+                "name": "queue",
+                "metric": "shard_queue_depth",
+                "matchLabels": { "job": servers_job(scenario) },
+                "offAbove": "8",
+            }],
+            "cooldown": "10s",
+            "rampStep": "2s",
+        },
+    });
+    if scenario == Scenario::SlowTogether {
+        target["latency"] = json!({ "preset": "HedgerowClient", "matchLabels": labels, "window": "1m" });
+    } else {
+        target["latency"] = json!({
+            "metric": "shard_read_duration_seconds",
+            "measures": "LogicalCall",
+            "matchLabels": labels,
+            "timeouts": { "rateOf": "shard_read_timeouts_total", "matchLabels": labels },
+            "window": "1m",
+        });
+        target["hedging"] = json!({
+            "calls": counter("calls"),
+            "hedges": counter("hedges"),
+            "blocked": counter("blocked"),
+            "wins": counter("wins"),
+        });
+    }
     json!({
         "apiVersion": "hedgerow.dev/v1alpha1",
         "kind": "HedgePolicy",
@@ -199,25 +212,7 @@ fn policy(scenario: Scenario) -> Value {
         "spec": {
             "interval": "5s",
             "saturationInterval": "1s",
-            "targets": [{
-                "name": "shard-read",
-                "idempotent": true,
-                "fanOut": 8,
-                "deadline": "1s",
-                "latency": latency,
-                "budget": { "percent": BUDGET_PERCENT.to_string() },
-                "saturation": {
-                    "signals": [{
-                        "name": "queue",
-                        "metric": "shard_queue_depth",
-                        "matchLabels": { "job": servers_job(scenario) },
-                        "offAbove": "8",
-                    }],
-                    "cooldown": "10s",
-                    "rampStep": "2s",
-                },
-                "hedging": hedging,
-            }],
+            "targets": [target],
             "publish": [{ "configMap": scenario.name(), "key": KEY, "targets": [{ "name": "shard-read" }] }],
         },
     })
