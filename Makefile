@@ -77,6 +77,10 @@ measure: ## Compare ways of hedging under the same load: 8 minutes once built (A
 	cargo build --locked --package hedgerow --package hedgerow-search-cluster --package hedgerow-measure
 	@"$${CARGO_TARGET_DIR:-target}/debug/hedgerow-measure" $(ARGS)
 
+.PHONY: metastable
+metastable: ## Simulate a brown-out that some ways of hedging make last: half a minute once built
+	@cargo run --quiet --locked --package hedgerow-metastable -- $(ARGS)
+
 .PHONY: test
 test: parts servers programs lint ## Run every check and every test, on the real parts: about 10 minutes once they are built
 	@echo "== tests: unit, property and end-to-end; a failed end-to-end test leaves its logs in $${CARGO_TARGET_DIR:-target}/e2e"
