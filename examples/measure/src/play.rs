@@ -14,7 +14,7 @@ use crate::figures::{
 };
 use crate::lane::{Lane, Load};
 use crate::progress::Progress;
-use crate::scenario::{Injection, Scenario, USUAL};
+use crate::scenario::{Injection, Scenario};
 use crate::stage::{BUDGET_PERCENT, BURST, Said, Stage};
 use crate::way::Way;
 
@@ -187,7 +187,7 @@ async fn bouts(lanes: &[Lane], scenario: Scenario) -> Result<Infallible> {
         let next = Instant::now() + every;
         disturb(lanes, how).await?;
         sleep(lasts).await;
-        disturb(lanes, USUAL).await?;
+        disturb(lanes, scenario.usual()).await?;
         sleep_until(next).await;
     }
 }
@@ -237,7 +237,7 @@ impl<'a> Watch<'a> {
         let mut spans = vec![self.stretch("during", scenario.lasts(), injected).await?];
         let (said, hedging) = (self.heard.clone(), self.said.state != "NotHedging");
         if let Some((wait, measure)) = scenario.aftermath() {
-            disturb(lanes, USUAL).await?;
+            disturb(lanes, scenario.usual()).await?;
             self.stretch("calm", wait, async { Ok(()) }).await?;
             spans.push(self.stretch("after", measure, async { Ok(()) }).await?);
         }

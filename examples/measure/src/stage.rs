@@ -189,7 +189,8 @@ fn policy(scenario: Scenario) -> Value {
         },
     });
     if scenario == Scenario::SlowTogether {
-        target["latency"] = json!({ "preset": "HedgerowClient", "matchLabels": labels, "window": "1m" });
+        target["latency"] =
+            json!({ "preset": "HedgerowClient", "matchLabels": labels, "window": "1m", "minSamples": 5000 });
     } else {
         target["latency"] = json!({
             "metric": "shard_read_duration_seconds",
