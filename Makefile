@@ -75,11 +75,15 @@ demo: ## Play the help-desk case on the real parts: 5 minutes once built (KEEP=1
 	@"$${CARGO_TARGET_DIR:-target}/debug/hedgerow-demo" $(if $(KEEP),--keep)
 
 .PHONY: measure
-measure: ## Compare ways of hedging under the same load: 7 minutes once built (ARGS='--scenario brown-out' plays one case)
+measure: ## Compare ways of hedging under the same load: 8 minutes once built (ARGS='--scenario brown-out' plays one case)
 	@tests/parts/build etcd kube-apiserver kubectl prometheus >&2
 	@echo "building the operator and the search cluster (a few minutes, once)" >&2
 	cargo build --locked --package hedgerow --package hedgerow-search-cluster --package hedgerow-measure
 	@"$${CARGO_TARGET_DIR:-target}/debug/hedgerow-measure" $(ARGS)
+
+.PHONY: metastable
+metastable: ## Simulate a brown-out that some ways of hedging make last: half a minute once built
+	@cargo run --quiet --locked --package hedgerow-metastable -- $(ARGS)
 
 .PHONY: test
 test: parts servers helm programs lint ## Run every check and every test, on the real parts: about 15 minutes once they are built

@@ -15,8 +15,12 @@ const INCOMPLETE_LEFT: f64 = 0.5;
 /// A brown-out: at most so much slower than without hedging while it lasts, and half a minute after.
 const SLOWER_DURING: f64 = 1.5;
 const SLOWER_AFTER: f64 = 1.1;
-/// What the operator may say when all replicas are slow together, if hedging is on.
-const TOGETHER: [&str; 2] = ["SlowTogether", "NoBenefit"];
+/// When all replicas are slow at the same moments, the operator says so ...
+const TOGETHER: &str = "SlowTogether";
+/// ... within so many seconds of the first query.
+const TOLD_WITHIN: f64 = 120.0;
+/// Attempts and calls are not counted at one moment: the 8 calls of a query may come in between.
+const NOT_AT_ONCE: f64 = 8.0;
 
 /// The lines of a case.
 pub(crate) fn lines(played: &Played) -> Vec<Expectation> {
@@ -29,13 +33,11 @@ pub(crate) fn lines(played: &Played) -> Vec<Expectation> {
             case.late_left(),
             case.truth("hedging is on at its end (1: yes)", played.hedging),
         ],
-        Scenario::SlowTogether => {
-            let told = TOGETHER.iter().any(|reason| played.said.contains(*reason));
-            vec![case.truth(
-                "the operator says SlowTogether or NoBenefit, or is off (1: yes)",
-                told || !played.hedging,
-            )]
-        }
+        Scenario::SlowTogether => vec![case.at_most(
+            "the condition Effective=False says SlowTogether, s after the first query",
+            TOLD_WITHIN,
+            played.ineffective.get(TOGETHER).copied(),
+        )],
         Scenario::StaleReplica | Scenario::FirstError => vec![case.incomplete_left()],
         Scenario::LosersRunOn => vec![case.at_most(
             "server time, times that of unhedged",
@@ -58,7 +60,12 @@ pub(crate) fn lines(played: &Played) -> Vec<Expectation> {
     lines.push(case.at_most(
         "attempts per call, at any moment since the first",
         1.0 + BUDGET_PERCENT / 100.0,
-        played.most_attempts_per_call,
+        played.spent.most_attempts_per_call,
+    ));
+    lines.push(case.at_most(
+        "attempts beyond 1.1 per call, in any stretch of time",
+        played.spent.saved.unwrap_or(f64::NAN) + NOT_AT_ONCE,
+        played.spent.most_attempts_beyond,
     ));
     lines
 }
@@ -133,8 +140,10 @@ impl Case<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
-    use crate::play::Row;
+    use crate::play::{Row, Spent};
 
     fn figures(late: f64, complete: f64, p50: f64, busy: f64) -> Figures {
         Figures {
@@ -166,7 +175,12 @@ mod tests {
             stretches: vec![stretch("during"), stretch("after")],
             said: ["Tuned".to_owned()].into(),
             hedging: true,
-            most_attempts_per_call: Some(1.05),
+            ineffective: BTreeMap::new(),
+            spent: Spent {
+                most_attempts_per_call: Some(1.05),
+                most_attempts_beyond: Some(10.0),
+                saved: Some(20.0),
+            },
         }
     }
 
@@ -178,31 +192,33 @@ mod tests {
     fn with_a_slow_replica_at_most_a_fifth_is_late_and_hedging_is_on() {
         let unhedged = figures(20.0, 80.0, 500.0, 100.0);
         let with = |late| played(Scenario::SlowReplica, unhedged, figures(late, 96.0, 500.0, 100.0));
-        assert_eq!(verdicts(&with(4.0)), [true, true, true]);
-        assert_eq!(verdicts(&with(4.1)), [false, true, true]);
+        assert_eq!(verdicts(&with(4.0)), [true; 4]);
+        assert_eq!(verdicts(&with(4.1)), [false, true, true, true]);
         let off = Played {
             hedging: false,
             ..with(4.0)
         };
-        assert_eq!(verdicts(&off), [true, false, true]);
+        assert_eq!(verdicts(&off), [true, false, true, true]);
     }
 
     #[test]
-    fn slowness_of_all_is_said_or_hedging_is_off() {
+    fn slowness_of_all_is_said_in_two_minutes_and_going_off_does_not_do() {
         let same = figures(20.0, 80.0, 500.0, 100.0);
-        let quiet = played(Scenario::SlowTogether, same, same);
-        assert_eq!(verdicts(&quiet), [false, true]);
         let off = Played {
             hedging: false,
             ..played(Scenario::SlowTogether, same, same)
         };
-        assert_eq!(verdicts(&off), [true, true]);
-        for reason in ["SlowTogether", "NoBenefit"] {
+        assert_eq!(verdicts(&off), [false, true, true]);
+        for (reason, after, holds) in [
+            ("SlowTogether", 120.0, true),
+            ("SlowTogether", 120.5, false),
+            ("NoBenefit", 60.0, false),
+        ] {
             let said = Played {
-                said: [reason.to_owned()].into(),
+                ineffective: [(reason.to_owned(), after)].into(),
                 ..played(Scenario::SlowTogether, same, same)
             };
-            assert_eq!(verdicts(&said), [true, true], "{reason}");
+            assert_eq!(verdicts(&said), [holds, true, true], "{reason} {after}");
         }
     }
 
@@ -211,8 +227,8 @@ mod tests {
         for scenario in [Scenario::StaleReplica, Scenario::FirstError] {
             let unhedged = figures(9.0, 40.0, 500.0, 100.0);
             let with = |complete| played(scenario, unhedged, figures(1.0, complete, 500.0, 100.0));
-            assert_eq!(verdicts(&with(70.0)), [true, true]);
-            assert_eq!(verdicts(&with(69.0)), [false, true]);
+            assert_eq!(verdicts(&with(70.0)), [true, true, true]);
+            assert_eq!(verdicts(&with(69.0)), [false, true, true]);
         }
     }
 
@@ -225,8 +241,8 @@ mod tests {
                 figures(1.0, 99.0, 500.0, busy),
             )
         };
-        assert_eq!(verdicts(&with(109.0)), [true, true]);
-        assert_eq!(verdicts(&with(111.0)), [false, true]);
+        assert_eq!(verdicts(&with(109.0)), [true, true, true]);
+        assert_eq!(verdicts(&with(111.0)), [false, true, true]);
     }
 
     #[test]
@@ -238,21 +254,35 @@ mod tests {
                 figures(9.0, 91.0, p50, 100.0),
             )
         };
-        assert_eq!(verdicts(&with(549.0)), [true, true, true]);
-        assert_eq!(verdicts(&with(749.0)), [true, false, true]);
-        assert_eq!(verdicts(&with(751.0)), [false, false, true]);
+        assert_eq!(verdicts(&with(549.0)), [true, true, true, true]);
+        assert_eq!(verdicts(&with(749.0)), [true, false, true, true]);
+        assert_eq!(verdicts(&with(751.0)), [false, false, true, true]);
     }
 
     #[test]
     fn the_budget_holds_in_every_case() {
         let same = figures(9.0, 91.0, 500.0, 100.0);
+        let with = |change: fn(&mut Spent)| {
+            let mut played = played(Scenario::LosersRunOn, same, same);
+            change(&mut played.spent);
+            verdicts(&played)[1..].to_vec()
+        };
         for attempts in [None, Some(1.101)] {
-            let over = Played {
-                most_attempts_per_call: attempts,
-                ..played(Scenario::StaleReplica, same, same)
-            };
-            assert_eq!(verdicts(&over).last(), Some(&false));
+            let mut over = played(Scenario::LosersRunOn, same, same);
+            over.spent.most_attempts_per_call = attempts;
+            assert_eq!(verdicts(&over), [true, false, true]);
         }
+        // What was saved, and a query that came while it was counted.
+        assert_eq!(
+            with(|spent| spent.most_attempts_beyond = Some(28.0)),
+            [true, true]
+        );
+        assert_eq!(
+            with(|spent| spent.most_attempts_beyond = Some(28.1)),
+            [true, false]
+        );
+        assert_eq!(with(|spent| spent.most_attempts_beyond = None), [true, false]);
+        assert_eq!(with(|spent| spent.saved = None), [true, false]);
     }
 
     #[test]

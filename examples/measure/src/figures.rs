@@ -108,10 +108,38 @@ pub(crate) fn percentile(sorted: &[f64], q: f64) -> Option<f64> {
 }
 
 /// The most attempts per call from the first call to any moment. Early moments with few calls say nothing.
-pub(crate) fn most_attempts_per_call(samples: &[Sample]) -> Option<f64> {
-    let enough = samples.iter().filter(|sample| sample.calls >= 100.0);
+pub(crate) fn most_attempts_per_call(samples: &[(f64, Sample)]) -> Option<f64> {
+    let enough = samples.iter().filter(|(_, sample)| sample.calls >= 100.0);
     enough
-        .filter_map(|sample| ratio(sample.attempts, sample.calls))
+        .filter_map(|(_, sample)| ratio(sample.attempts, sample.calls))
+        .reduce(f64::max)
+}
+
+/// The most attempts, in any stretch of time between two samples, beyond `per_call` for each call of that stretch.
+pub(crate) fn most_attempts_beyond(samples: &[(f64, Sample)], per_call: f64) -> Option<f64> {
+    let beyond = samples
+        .iter()
+        .map(|(_, sample)| sample.attempts - per_call * sample.calls);
+    let mut least = f64::INFINITY;
+    let rises = beyond.map(|beyond| {
+        least = least.min(beyond);
+        beyond - least
+    });
+    rises.reduce(f64::max)
+}
+
+/// At least the calls of the busiest second: each second lies between two samples, and the busiest of those stretches counts.
+pub(crate) fn most_calls_in_a_second(samples: &[(f64, Sample)]) -> Option<f64> {
+    let stretch = |(place, next): (usize, &(f64, Sample))| {
+        let (_, first) = &samples[place];
+        let after = samples[place..].iter().find(|(at, _)| *at >= next.0 + 1.0);
+        after.map(|(_, last)| last.calls - first.calls)
+    };
+    samples
+        .iter()
+        .skip(1)
+        .enumerate()
+        .filter_map(stretch)
         .reduce(f64::max)
 }
 
@@ -212,14 +240,48 @@ mod tests {
 
     #[test]
     fn the_most_attempts_per_call_are_those_of_the_worst_moment() {
-        let at = |calls, attempts| Sample {
-            calls,
-            attempts,
-            ..Sample::default()
-        };
+        let at = |calls, attempts| sample(0.0, calls, attempts);
         let samples = [at(2.0, 4.0), at(100.0, 105.0), at(200.0, 224.0), at(400.0, 420.0)];
         // 2 calls are too few; then 1.05, 1.12, 1.05.
         assert_eq!(most_attempts_per_call(&samples), Some(1.12));
         assert_eq!(most_attempts_per_call(&[]), None);
+    }
+
+    fn sample(at: f64, calls: f64, attempts: f64) -> (f64, Sample) {
+        let counted = Sample {
+            calls,
+            attempts,
+            ..Sample::default()
+        };
+        (at, counted)
+    }
+
+    #[test]
+    fn attempts_beyond_the_budget_are_those_of_the_worst_stretch_between_any_two_samples() {
+        // Beyond 1.1 per call: 0, -8, +6, -4, then 0. The worst stretch is the third: 14 more than 110 of 100 calls.
+        let samples = [
+            sample(0.0, 0.0, 0.0),
+            sample(1.0, 100.0, 102.0),
+            sample(2.0, 200.0, 226.0),
+            sample(3.0, 300.0, 326.0),
+            sample(4.0, 400.0, 440.0),
+        ];
+        assert!((most_attempts_beyond(&samples, 1.1).unwrap() - 14.0).abs() < 1e-9);
+        assert_eq!(most_attempts_beyond(&samples[..1], 1.1), Some(0.0));
+        assert_eq!(most_attempts_beyond(&[], 1.1), None);
+    }
+
+    #[test]
+    fn the_busiest_second_lies_between_two_samples() {
+        let samples = [
+            sample(0.0, 0.0, 0.0),
+            sample(0.5, 10.0, 0.0),
+            sample(1.0, 90.0, 0.0),
+            sample(1.5, 100.0, 0.0),
+            sample(2.1, 110.0, 0.0),
+        ];
+        // A second that begins between 0 and 0.5 ends by 1.5, and one that begins between 0.5 and 1 by 2.1: of 100 calls each.
+        assert_eq!(most_calls_in_a_second(&samples), Some(100.0));
+        assert_eq!(most_calls_in_a_second(&samples[..2]), None);
     }
 }

@@ -10,7 +10,7 @@ use hedgerow_stage::{NAMESPACE, Servers, series, start, text};
 use hedgerow_tests::{Process, eventually, free_port};
 
 use crate::figures::{Query, Sample};
-use crate::scenario::{Scenario, USUAL};
+use crate::scenario::Scenario;
 use crate::stage::{KEY, Stage};
 use crate::way::Way;
 
@@ -43,7 +43,7 @@ pub(crate) struct Lane {
 impl Lane {
     /// Starts servers and front end; Hedgerow's where Prometheus looks for them.
     pub(crate) async fn start(stage: &Stage, scenario: Scenario, way: Way, seed: u64) -> Result<Self> {
-        let name = format!("{}-{}", scenario.name(), way.flag().replace(':', "-"));
+        let name = format!("{}-{}", scenario.name(), way.flag(scenario).replace(':', "-"));
         let (folder, place) = (stage.folder().to_owned(), stage.place(scenario)?);
         let (slots, seed, control) = (
             scenario.slots().to_string(),
@@ -55,12 +55,12 @@ impl Lane {
             arguments.extend(["--control", &control]);
         }
         let servers = Servers::start(&format!("{name}-servers"), &folder, &arguments).await?;
-        servers.disturb(USUAL).await?;
+        servers.disturb(scenario.usual()).await?;
         let front_end = match way {
             Way::Hedgerow => place.front_end,
             _ => (Ipv4Addr::LOCALHOST, free_port()?).into(),
         };
-        let (listen, flag) = (front_end.to_string(), way.flag());
+        let (listen, flag) = (front_end.to_string(), way.flag(scenario));
         let document = format!("{NAMESPACE}/{}/{KEY}", scenario.name());
         let mut arguments = vec!["front-end", "--shards", text(servers.addresses())?];
         arguments.extend(["--listen", &listen, "--hedging", &flag]);

@@ -29,7 +29,7 @@ use crate::stage::Stage;
 /// a search cluster of its own (8 shards of 2 replicas, a deadline of 1 s) and they run at the same time: the same queries
 /// come at the same moments, and reading one query at one replica takes the same time whichever way asks. So they differ
 /// by what they do, and what disturbs the machine disturbs all of them. The servers sleep rather than compute, so that two
-/// cores carry all four. Takes about 7 minutes.
+/// cores carry all four. Takes about 8 minutes.
 ///
 /// Columns: latency as users see it, from the moment at which a query was due; queries complete and late (a section had
 /// not come by the deadline); attempts per shard call; wins (share of the extra attempts that answered their call); how
@@ -59,12 +59,14 @@ struct Arguments {
 
 const PROMISES: &str = "Exits with 1 when Hedgerow does not do what it promises:
   slow-replica    at most a fifth of the late queries of unhedged, and hedging stays on
-  slow-together   the operator says SlowTogether or NoBenefit, or switches off
+  slow-together   the operator's condition Effective is False, with the reason SlowTogether, within 2 minutes
   stale-replica   at most half of the incomplete queries of unhedged
   first-error     likewise
   losers-run-on   at most 1.1 times the server time of unhedged
   brown-out       p50 at most 1.5 times that of unhedged in it, and 1.1 times 30 s later
-  all             at most 1.1 attempts per call, from the first call to any moment
+  all             attempts <= 1.1 x calls, from the first call to any moment; and in any stretch of time
+                  attempts <= 1.1 x calls + clients x buckets of each x what a bucket holds, which here is that of one
+                  front end with one bucket: the larger of 10 and 10 % of the calls of the busiest second
 
 Examples:
   make measure                            build what it needs, and play everything

@@ -1,6 +1,7 @@
 //! Plays a case: all ways at the same time, each with programs of its own and the same load.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, ensure};
@@ -8,11 +9,13 @@ use futures::future::{join_all, try_join_all};
 use serde::Serialize;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::figures::{Figures, Query, Sample, most_attempts_per_call};
+use crate::figures::{
+    Figures, Query, Sample, most_attempts_beyond, most_attempts_per_call, most_calls_in_a_second,
+};
 use crate::lane::{Lane, Load};
 use crate::progress::Progress;
-use crate::scenario::{Injection, Scenario, USUAL};
-use crate::stage::{Said, Stage};
+use crate::scenario::{Injection, Scenario};
+use crate::stage::{BUDGET_PERCENT, BURST, Said, Stage};
 use crate::way::Way;
 
 /// Until `tower::hedge` has a full period of latencies, and Hedgerow its ramp behind it.
@@ -33,8 +36,33 @@ pub(crate) struct Played {
     pub said: BTreeSet<String>,
     /// Whether Hedgerow was hedging when the first stretch ended.
     pub hedging: bool,
-    /// The most attempts per call by Hedgerow, from the first call to any moment.
+    /// Reasons for which the operator says that hedging pays less than it could (`Effective=False`), each with the seconds from
+    /// the first query until it was said.
+    pub ineffective: BTreeMap<String, f64>,
+    /// What Hedgerow spent.
+    pub spent: Spent,
+}
+
+/// What was spent, against what the budget promises.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct Spent {
+    /// The most attempts per call, from the first call to any moment.
     pub most_attempts_per_call: Option<f64>,
+    /// The most attempts beyond those that the calls of a stretch of time pay for, of all stretches between two looks.
+    pub most_attempts_beyond: Option<f64>,
+    /// What the bucket of the one front end can have held when a stretch began.
+    pub saved: Option<f64>,
+}
+
+impl Spent {
+    pub(crate) fn of(samples: &[(f64, Sample)]) -> Self {
+        let share = BUDGET_PERCENT / 100.0;
+        Self {
+            most_attempts_per_call: most_attempts_per_call(samples),
+            most_attempts_beyond: most_attempts_beyond(samples, 1.0 + share),
+            saved: most_calls_in_a_second(samples).map(|calls| BURST.max(share * calls)),
+        }
+    }
 }
 
 /// A stretch of time.
@@ -89,36 +117,35 @@ pub(crate) async fn play(
         lane.load(load)?;
     }
     let mut watch = Watch::new(stage, scenario, &lanes, progress);
-    watch.warm_up().await?;
+    let watched = tokio::select! {
+        watched = watch.all() => watched?,
+        failed = bouts(&lanes, scenario) => match failed? {},
+    };
 
-    let during = watch
-        .stretch("during", scenario.lasts(), inject(&lanes, scenario))
-        .await?;
-    let (hedging, said) = (watch.said.state != "NotHedging", watch.heard.clone());
-    let mut spans = vec![during];
-    try_join_all(lanes.iter().map(|lane| lane.disturb(USUAL))).await?;
-    if let Some((wait, measure)) = scenario.aftermath() {
-        watch.stretch("calm", wait, async { Ok(()) }).await?;
-        spans.push(watch.stretch("after", measure, async { Ok(()) }).await?);
-    }
-
-    let samples = watch.samples;
+    let (samples, ineffective) = (watch.samples, watch.ineffective);
     progress.now("waiting for the last answers");
     let queries = try_join_all(lanes.into_iter().map(Lane::finish)).await?;
-    let most = Way::ALL.iter().position(|way| *way == Way::Hedgerow);
+    let hedgerow = Way::ALL.iter().position(|way| *way == Way::Hedgerow);
     Ok(Played {
         scenario,
-        stretches: spans
+        stretches: watched
+            .spans
             .iter()
             .map(|span| stretch(span, &queries, &samples))
             .collect(),
-        said,
-        hedging,
-        most_attempts_per_call: most.and_then(|lane| {
-            let all: Vec<_> = samples[lane].iter().map(|(_, sample)| *sample).collect();
-            most_attempts_per_call(&all)
-        }),
+        said: watched.said,
+        hedging: watched.hedging,
+        ineffective,
+        spent: Spent::of(hedgerow.map_or(&[], |lane| &samples[lane])),
     })
+}
+
+/// What was seen of a case from its first query to its last.
+struct Watched {
+    spans: Vec<Span>,
+    /// What the operator said in the first span, and whether clients hedged at its end.
+    said: BTreeSet<String>,
+    hedging: bool,
 }
 
 fn stretch(span: &Span, queries: &[Vec<Query>], samples: &[Vec<(f64, Sample)>]) -> Stretch {
@@ -145,20 +172,24 @@ fn stretch(span: &Span, queries: &[Vec<Query>], samples: &[Vec<(f64, Sample)>]) 
     }
 }
 
-/// Disturbs the servers of all ways, for as long as it is polled.
-async fn inject(lanes: &[Lane], scenario: Scenario) -> Result<()> {
-    let disturb = async |how| try_join_all(lanes.iter().map(|lane| lane.disturb(how))).await;
-    match scenario.injection() {
-        Injection::Once(how) => drop(disturb(how).await?),
-        Injection::Bouts { how, lasts, every } => loop {
-            let next = Instant::now() + every;
-            disturb(how).await?;
-            sleep(lasts).await;
-            disturb(USUAL).await?;
-            sleep_until(next).await;
-        },
-    }
+/// Disturbs the servers of all ways.
+async fn disturb(lanes: &[Lane], how: &str) -> Result<()> {
+    try_join_all(lanes.iter().map(|lane| lane.disturb(how))).await?;
     Ok(())
+}
+
+/// Disturbs the servers of all ways again and again, if the case does, for as long as it is polled.
+async fn bouts(lanes: &[Lane], scenario: Scenario) -> Result<Infallible> {
+    let Injection::Bouts { how, lasts, every } = scenario.injection() else {
+        return std::future::pending().await;
+    };
+    loop {
+        let next = Instant::now() + every;
+        disturb(lanes, how).await?;
+        sleep(lasts).await;
+        disturb(lanes, scenario.usual()).await?;
+        sleep_until(next).await;
+    }
 }
 
 /// Looks at all ways, again and again.
@@ -172,6 +203,10 @@ struct Watch<'a> {
     said: Said,
     /// What the operator said in this stretch of time.
     heard: BTreeSet<String>,
+    /// When the first query came, in Unix seconds.
+    began: f64,
+    /// See [`Played::ineffective`].
+    ineffective: BTreeMap<String, f64>,
 }
 
 impl<'a> Watch<'a> {
@@ -184,7 +219,29 @@ impl<'a> Watch<'a> {
             samples: vec![Vec::new(); lanes.len()],
             said: Said::default(),
             heard: BTreeSet::new(),
+            began: now(),
+            ineffective: BTreeMap::new(),
         }
+    }
+
+    /// Watches the whole case.
+    async fn all(&mut self) -> Result<Watched> {
+        self.warm_up().await?;
+        let (lanes, scenario) = (self.lanes, self.scenario);
+        let injected = async {
+            match scenario.injection() {
+                Injection::Once(how) => disturb(lanes, how).await,
+                Injection::Bouts { .. } => Ok(()),
+            }
+        };
+        let mut spans = vec![self.stretch("during", scenario.lasts(), injected).await?];
+        let (said, hedging) = (self.heard.clone(), self.said.state != "NotHedging");
+        if let Some((wait, measure)) = scenario.aftermath() {
+            disturb(lanes, scenario.usual()).await?;
+            self.stretch("calm", wait, async { Ok(()) }).await?;
+            spans.push(self.stretch("after", measure, async { Ok(()) }).await?);
+        }
+        Ok(Watched { spans, said, hedging })
     }
 
     async fn warm_up(&mut self) -> Result<()> {
@@ -243,6 +300,10 @@ impl<'a> Watch<'a> {
         }
         if let Ok(said) = said {
             self.heard.extend(said.reasons.iter().cloned());
+            if let Some(reason) = &said.ineffective {
+                let after = now() - self.began;
+                self.ineffective.entry(reason.clone()).or_insert(after);
+            }
             self.said = said;
         }
         self.progress.now(&format!(

@@ -179,7 +179,10 @@ fn number(value: Option<f64>, decimals: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::play::Spent;
     use crate::scenario::Scenario;
     use crate::way::Way;
 
@@ -204,7 +207,8 @@ mod tests {
             }],
             said: ["Tuned".to_owned()].into(),
             hedging: true,
-            most_attempts_per_call: None,
+            ineffective: BTreeMap::new(),
+            spent: Spent::of(&[]),
         }
     }
 

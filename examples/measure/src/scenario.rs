@@ -6,9 +6,9 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 /// How the servers are before and after: the help desk's latency times 0.4, so that 9 % of the unhedged queries are late.
-pub(crate) const USUAL: &str = "latency=0.4";
+const USUAL: &str = "latency=0.4";
 /// The 95th percentile of a read at that latency: what a careful programmer writes into a static delay.
-pub(crate) const USUAL_P95: Duration = Duration::from_millis(200);
+const USUAL_P95: Duration = Duration::from_millis(200);
 
 /// A case in which hedging can go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
@@ -33,7 +33,8 @@ pub(crate) enum Scenario {
 pub(crate) enum Injection {
     /// They are disturbed once.
     Once(&'static str),
-    /// They are disturbed for a moment, again and again.
+    /// They are disturbed for a moment, again and again, from the first query on: that is how this service is, and not what
+    /// becomes of it.
     Bouts {
         how: &'static str,
         lasts: Duration,
@@ -58,7 +59,9 @@ impl Scenario {
     pub(crate) const fn what(self) -> &'static str {
         match self {
             Self::SlowReplica => "one replica of 16 takes ten times as long",
-            Self::SlowTogether => "all replicas are eight times as slow at the same moments, 3 s of each 10",
+            Self::SlowTogether => {
+                "all replicas are eight times as slow at the same moments, 0.25 s of each 4"
+            }
             Self::StaleReplica => "one replica of 16 answers in a tenth of the time, with old data",
             Self::FirstError => "one replica of 16 answers 503 at once",
             Self::LosersRunOn => {
@@ -67,6 +70,23 @@ impl Scenario {
             Self::BrownOut => {
                 "all replicas take 1.8 times as long for 15 s; 2 reads at a time per replica, so that queues grow"
             }
+        }
+    }
+
+    /// How the servers are before and after.
+    pub(crate) const fn usual(self) -> &'static str {
+        match self {
+            // Bouts are to be longer than any delay.
+            Self::SlowTogether => "latency=0.02",
+            _ => USUAL,
+        }
+    }
+
+    /// The 95th percentile of a read then.
+    pub(crate) const fn usual_p95(self) -> Duration {
+        match self {
+            Self::SlowTogether => Duration::from_millis(10),
+            _ => USUAL_P95,
         }
     }
 
@@ -83,10 +103,12 @@ impl Scenario {
         match self {
             Self::SlowReplica => Injection::Once("latency=4&shard=0&replica=0"),
             Self::SlowTogether => Injection::Bouts {
-                how: "latency=3.2",
-                // Longer than any delay: a hedge must find the other replica slow too.
-                lasts: Duration::from_secs(3),
-                every: Duration::from_secs(10),
+                how: "latency=0.16",
+                // Longer than the delay, so that a hedge finds the other replica slow too; and so short that the budget bears the
+                // hedges of one: what is kept back hides what it would have found. A minute, which is the window, holds 15 of
+                // them at any time: so the delay rests.
+                lasts: Duration::from_millis(250),
+                every: Duration::from_secs(4),
             },
             Self::StaleReplica => Injection::Once("stale=true&shard=0&replica=0"),
             Self::FirstError => Injection::Once("failing=true&shard=0&replica=0"),
@@ -99,7 +121,7 @@ impl Scenario {
     pub(crate) const fn lasts(self) -> Duration {
         Duration::from_secs(match self {
             Self::SlowReplica => 40,
-            Self::SlowTogether => 50,
+            Self::SlowTogether => 90,
             Self::BrownOut => 15,
             _ => 30,
         })

@@ -17,6 +17,8 @@ use crate::scenario::Scenario;
 pub(crate) const KEY: &str = "shard-read.json";
 /// Hedges per 100 calls at most: the default, written out because it is checked.
 pub(crate) const BUDGET_PERCENT: f64 = 10.0;
+/// What a client saves of them at least, as documents say: `budget.burst`.
+pub(crate) const BURST: f64 = 10.0;
 
 /// What all cases share. It ends when this is dropped.
 #[derive(Debug)]
@@ -45,6 +47,8 @@ pub(crate) struct Said {
     pub state: String,
     /// Why, and every diagnosis.
     pub reasons: Vec<String>,
+    /// The reason of the condition `Effective` while that is False.
+    pub ineffective: Option<String>,
     /// The delay in use.
     pub delay: Option<String>,
 }
@@ -107,8 +111,17 @@ impl Stage {
     /// What the operator says of it.
     pub(crate) async fn said(&self, scenario: Scenario) -> Result<Said> {
         let policy = self.policies.get(scenario.name()).await?;
-        let target = policy.status.and_then(|status| status.targets.into_iter().next());
+        let Some(status) = policy.status else {
+            return Ok(Said::default());
+        };
+        let ineffective = status
+            .conditions
+            .into_iter()
+            .find(|condition| condition.type_ == "Effective" && condition.status == "False")
+            .map(|condition| condition.reason);
+        let target = status.targets.into_iter().next();
         Ok(target.map_or_else(Said::default, |target| Said {
+            ineffective,
             state: target.state.unwrap_or_default(),
             reasons: target
                 .reason
@@ -151,10 +164,48 @@ fn front_end_job(scenario: Scenario) -> String {
 
 /// As a user would write it, with the short intervals of the demo. The line of the queue is for servers whose callers give
 /// up after a second: a queue cannot be longer than what comes in that time.
+///
+/// Latency and counters are the client's own where their preset is what shows the case; elsewhere the service has buckets as
+/// narrow as one would wish.
 fn policy(scenario: Scenario) -> Value {
     let labels = json!({ "job": front_end_job(scenario) });
     let counter =
         |name: &str| json!({ "rateOf": format!("hedgerow_client_{name}_total"), "matchLabels": labels });
+    let mut target = json!({
+        "name": "shard-read",
+        "idempotent": true,
+        "fanOut": 8,
+        "deadline": "1s",
+        "budget": { "percent": BUDGET_PERCENT.to_string() },
+        "saturation": {
+            "signals": [{
+                "name": "queue",
+                "metric": "shard_queue_depth",
+                "matchLabels": { "job": servers_job(scenario) },
+                "offAbove": "8",
+            }],
+            "cooldown": "10s",
+            "rampStep": "2s",
+        },
+    });
+    if scenario == Scenario::SlowTogether {
+        target["latency"] =
+            json!({ "preset": "HedgerowClient", "matchLabels": labels, "window": "1m", "minSamples": 5000 });
+    } else {
+        target["latency"] = json!({
+            "metric": "shard_read_duration_seconds",
+            "measures": "LogicalCall",
+            "matchLabels": labels,
+            "timeouts": { "rateOf": "shard_read_timeouts_total", "matchLabels": labels },
+            "window": "1m",
+        });
+        target["hedging"] = json!({
+            "calls": counter("calls"),
+            "hedges": counter("hedges"),
+            "blocked": counter("blocked"),
+            "wins": counter("wins"),
+        });
+    }
     json!({
         "apiVersion": "hedgerow.dev/v1alpha1",
         "kind": "HedgePolicy",
@@ -162,36 +213,7 @@ fn policy(scenario: Scenario) -> Value {
         "spec": {
             "interval": "5s",
             "saturationInterval": "1s",
-            "targets": [{
-                "name": "shard-read",
-                "idempotent": true,
-                "fanOut": 8,
-                "deadline": "1s",
-                "latency": {
-                    "metric": "shard_read_duration_seconds",
-                    "measures": "LogicalCall",
-                    "matchLabels": labels,
-                    "timeouts": { "rateOf": "shard_read_timeouts_total", "matchLabels": labels },
-                    "window": "1m",
-                },
-                "budget": { "percent": BUDGET_PERCENT.to_string() },
-                "saturation": {
-                    "signals": [{
-                        "name": "queue",
-                        "metric": "shard_queue_depth",
-                        "matchLabels": { "job": servers_job(scenario) },
-                        "offAbove": "8",
-                    }],
-                    "cooldown": "10s",
-                    "rampStep": "2s",
-                },
-                "hedging": {
-                    "calls": counter("calls"),
-                    "hedges": counter("hedges"),
-                    "blocked": counter("blocked"),
-                    "wins": counter("wins"),
-                },
-            }],
+            "targets": [target],
             "publish": [{ "configMap": scenario.name(), "key": KEY, "targets": [{ "name": "shard-read" }] }],
         },
     })

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::scenario::USUAL_P95;
+use crate::scenario::Scenario;
 
 /// A way of hedging.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -33,10 +33,10 @@ impl Way {
     }
 
     /// For a front end.
-    pub(crate) fn flag(self) -> String {
+    pub(crate) fn flag(self, scenario: Scenario) -> String {
         match self {
             Self::Unhedged => "none".to_owned(),
-            Self::Static => format!("static:{}", USUAL_P95.as_millis()),
+            Self::Static => format!("static:{}", scenario.usual_p95().as_millis()),
             Self::Tower => "tower".to_owned(),
             Self::Hedgerow => "hedgerow".to_owned(),
         }

@@ -104,6 +104,15 @@ impl Group {
         group
     }
 
+    /// A group with one native histogram, for tests.
+    #[cfg(test)]
+    pub(crate) fn native(native: Native) -> Self {
+        Self {
+            natives: [(String::new(), native)].into(),
+            ..Self::default()
+        }
+    }
+
     fn add(&mut self, clause: &Clause, names: &[String], outcome: Option<&str>, sample: &Sample) {
         let bound = sample.labels.get("le").cloned();
         let outcome = outcome.and_then(|label| sample.labels.get(label)).cloned();

@@ -93,7 +93,7 @@ fn distribution(group: &Group, unit: Unit, wanted: impl Fn(&str) -> bool) -> Res
     if !group.natives().is_empty() {
         let natives = group.natives().iter().filter(|(outcome, _)| wanted(outcome));
         let merged = Native::merged(natives.map(|(_, native)| native));
-        return Ok((merged.histogram(per_second), None));
+        return Ok((merged.histogram(per_second), unchecked("sum", merged.sum)));
     }
     let Buckets { cumulative, caveat } = layout::buckets(group, &wanted)?;
     let total = |part: Part| {
@@ -139,6 +139,8 @@ const fn per_second(unit: Unit) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use hedgerow_tuner::NativeBucket;
+
     use super::*;
 
     fn outcomes() -> Outcomes {
@@ -260,6 +262,29 @@ mod tests {
         assert_eq!(
             observed.caveat.unwrap(),
             "its _count is NaN, so the buckets are not checked against it"
+        );
+    }
+
+    #[test]
+    fn a_sum_of_a_native_histogram_that_is_no_number_is_said_too() {
+        // Calls that were observed as NaN are counted, and in no bucket.
+        let with_sum = |sum| {
+            let buckets = [(0.25, 0.5, 70.0), (0.5, 1.0, 20.0), (1.0, 2.0, 10.0)];
+            let native = Native {
+                count: 100.0,
+                sum,
+                buckets: buckets
+                    .map(|(lower, upper, calls)| NativeBucket { lower, upper, calls })
+                    .into(),
+            };
+            Observed::of(&Group::native(native), None, Unit::Seconds).unwrap()
+        };
+        assert_eq!(with_sum(60.0).caveat, None);
+        let observed = with_sum(f64::NAN);
+        assert_eq!(observed.answered.unwrap().count(), 100.0);
+        assert_eq!(
+            observed.caveat.unwrap(),
+            "its sum is NaN, so the buckets are not checked against it"
         );
     }
 

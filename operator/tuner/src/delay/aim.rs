@@ -17,7 +17,8 @@ const BAND_ABOVE: f64 = 1.25;
 const OF_BUDGET: f64 = 0.8;
 /// The delay goes under a slow mode that begins at so many times it ...
 const ENTERED_FROM: f64 = 3.0;
-/// ... and stays there until it is under so many.
+/// ... and stays there until it is under so many. A slow mode of calls that are not answered by the deadline at all is entered
+/// from so many already: that is all that can be seen of where it begins.
 const LEFT_UNDER: f64 = 2.0;
 /// It changes sides at most once in this time ...
 const CHANGED_AFTER: Duration = Duration::from_secs(600);
@@ -31,6 +32,8 @@ pub(crate) struct Asked {
     quantile: f64,
     /// Hedges per call, in full.
     budget: f64,
+    /// What one call may take in all, in seconds.
+    deadline: Option<f64>,
     /// Whether the delay goes under slow modes.
     follows: bool,
 }
@@ -40,6 +43,7 @@ impl Asked {
         Self {
             quantile: rules.delay.quantile,
             budget: rules.budget.percent / 100.0,
+            deadline: rules.deadline.map(|deadline| deadline.as_secs_f64()),
             follows: rules.delay.plateau == Plateau::Follow && rules.fault().is_none(),
         }
     }
@@ -183,12 +187,19 @@ pub(crate) fn aim(
 impl Evidence<'_> {
     /// Whether a slow mode begins well above the delay that the budget bears: as observed, and not as inferred of the calls
     /// that hedging cut short. Clients that do not hedge as they are told make these look longer than they are.
+    ///
+    /// A replica that is dead answers nothing: its calls are cut at the deadline, and seen to be no longer than that. Where they
+    /// are so many that the percentile is the deadline, and all but a little more are answered in half of it, the tail between
+    /// is emptier than that of any service that is slow as a whole: `S` falls from 8 to 5 % while `t` doubles at least, as of a
+    /// power law whose mean is infinite. A hedge has the other half to answer in.
     fn entered(&self, asked: &Asked, below: &Aim) -> bool {
         let Some(delay) = self.attempt.quantile(below.quantile).estimate() else {
             return false;
         };
         let slow = self.calls.quantile(1.0 - asked.slow_share()).at_least();
-        delay > 0.0 && slow >= ENTERED_FROM * delay
+        let unanswered = asked.deadline.is_some_and(|deadline| slow >= deadline);
+        let factor = if unanswered { LEFT_UNDER } else { ENTERED_FROM };
+        delay > 0.0 && slow >= factor * delay
     }
 
     /// Whether there surely is no slow mode any more.
@@ -239,6 +250,7 @@ mod tests {
         let asked = Asked {
             quantile: 0.95,
             budget: 0.1,
+            deadline: None,
             follows: true,
         };
         let mut memory = None;

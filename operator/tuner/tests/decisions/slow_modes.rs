@@ -1,8 +1,8 @@
 //! Where the delay is placed when the percentile lies in a slow mode of a few per cent.
 
-use hedgerow_tuner::{Decision, Histogram, LimitedBy, Plateau, Reason, Rules};
+use hedgerow_tuner::{Decision, Histogram, LimitedBy, Plateau, Reason, Rules, WindowReading};
 
-use crate::support::{Target, hedged, histogram, many, rules, rules_without_signals, secs};
+use crate::support::{Target, hedged, histogram, many, rules, rules_without_signals, secs, window};
 
 const INF: f64 = f64::INFINITY;
 
@@ -77,6 +77,82 @@ fn a_slow_mode_is_no_reason_to_be_off() {
     assert_eq!(target.decide().orders.hedging.unwrap().delay_ms, 100.0);
     target.rules.delay.plateau = Plateau::Ignore;
     assert_eq!(target.after(30).orders.reason, Reason::AboveMax);
+}
+
+/// A thousand calls of which 62 are not answered by the deadline of 1 s, and 92 % within `p92` seconds.
+fn one_dead_replica(p92: f64) -> WindowReading {
+    let buckets = [
+        (0.1, 500.0),
+        (0.2, 850.0),
+        (p92, 920.0),
+        (0.9, 938.0),
+        (1.0, 938.0),
+        (INF, 938.0),
+    ];
+    WindowReading {
+        timeouts: Some(62.0),
+        ..window(600, Ok(histogram(&buckets)))
+    }
+}
+
+#[test]
+fn a_dead_replica_is_hedged_around_and_leaves_no_time_only_where_half_the_deadline_is_gone() {
+    // The p95 is the deadline, in which a hedge could not answer. d_b = Q(0.92) is 400 ms: from there a hedge has 600 ms, which are
+    // six medians, and 8 % of the calls pass it, which the budget of 10 % bears. The p95 is 2.5 times that.
+    let decided = |p92: f64| {
+        let mut target = Target::new(rules());
+        target.rules.delay.max = secs(10);
+        target.windows(vec![one_dead_replica(p92)]);
+        target.decide()
+    };
+    let decision = decided(0.4);
+    assert_eq!(decision.orders.hedging.unwrap().delay_ms, 400.0);
+    assert_eq!(decision.limited_by, Some(LimitedBy::Plateau));
+    assert_eq!(decided(0.5).orders.hedging.unwrap().delay_ms, 500.0);
+    // Answers that take so long are those of a service that is slow as a whole.
+    let decision = decided(0.51);
+    assert_eq!(decision.orders.reason, Reason::NoTimeToHedge);
+    assert_eq!(decision.orders.hedging, None);
+}
+
+#[test]
+fn a_dead_replica_stays_hedged_around_until_it_answers_again() {
+    let mut target = Target::new(rules());
+    let dead = one_dead_replica(0.4);
+    target.windows(vec![dead.clone()]);
+    target.decide();
+    target.run(3600, 30);
+    // As hedged: of the 62 those are left whose hedge was not answered in 600 ms either, 7 % (6.2 % and a third of 1.8 - 0.6):
+    // 62 x 0.0740 = 4.6, and of the 18 between 0.4 and 0.9 s, whose hedges have up to 500 ms, 2.
+    let hedged = [
+        (0.1, 500.0),
+        (0.2, 850.0),
+        (0.4, 920.0),
+        (0.9, 993.4),
+        (1.0, 995.4),
+        (INF, 995.4),
+    ];
+    target.windows(vec![WindowReading {
+        timeouts: Some(4.6),
+        ..window(600, Ok(histogram(&hedged)))
+    }]);
+    target.run(3600, 30);
+    assert_eq!(target.decide().limited_by, Some(LimitedBy::Plateau));
+    assert_eq!(target.hedging().unwrap().delay_ms, 400.0);
+    // It answers: 1.4 % are above 0.4 s, none above 0.9. The delay may rest where it is, but not for a slow mode.
+    let well = [
+        (0.1, 5330.0),
+        (0.2, 9060.0),
+        (0.4, 9860.0),
+        (0.9, 10_000.0),
+        (1.0, 10_000.0),
+        (INF, 10_000.0),
+    ];
+    target.windows(vec![WindowReading {
+        timeouts: Some(0.0),
+        ..window(600, Ok(histogram(&well)))
+    }]);
+    assert_ne!(target.decide().limited_by, Some(LimitedBy::Plateau));
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod service;
 mod traffic;
 
 #[cfg(test)]
+mod bouts;
 mod false_alarms;
 #[cfg(test)]
 mod inference;
