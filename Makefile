@@ -24,6 +24,7 @@ NODE_PARTS := etcd kube-apiserver kube-controller-manager kubectl kubelet kube-p
 STATIC := x86_64-unknown-linux-musl
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 CARGO_HOME_DIR := $(or $(CARGO_HOME),$(HOME)/.cargo)
+CARGO_CYCLONEDX := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/hedgerow/cargo-cyclonedx-0.5.9
 STATIC_BUILD = RUSTFLAGS='--remap-path-prefix=$(CARGO_HOME_DIR)=/cargo --remap-path-prefix=$(CURDIR)=/hedgerow' \
 	cargo build --locked --release --target $(STATIC)
 
@@ -60,19 +61,34 @@ image: static ## Build the operator's image, an OCI archive of one static progra
 	@tests/node/pack $(TARGET_DIR)/images/hedgerow.tar localhost/hedgerow:dev 65532:65532 \
 		$(TARGET_DIR)/$(STATIC)/release/hedgerow
 
-.PHONY: client-image
-client-image: static ## Build the image of a client that follows its mounted document (examples/mounted-client)
-	$(STATIC_BUILD) -p hedgerow-mounted-client
+.PHONY: image-check
+image-check: ## Build the image from two clones in two places, and compare: the same commit gives the same digest. Slow
+	@folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
+	for clone in here somewhere/else; do \
+		git clone --quiet . "$$folder/$$clone"; \
+		env -u CARGO_TARGET_DIR $(MAKE) -C "$$folder/$$clone" image; \
+	done; \
+	cmp "$$folder/here/target/images/hedgerow.tar" "$$folder/somewhere/else/target/images/hedgerow.tar"; \
+	echo "both are the same"
+
+.PHONY: client-images
+client-images: static ## Build the images that pods of the tests run beside it: two clients, and Prometheus
+	$(STATIC_BUILD) -p hedgerow-mounted-client -p hedgerow-search-cluster
+	@tests/parts/build prometheus
 	@mkdir -p $(TARGET_DIR)/images
-	@tests/node/pack $(TARGET_DIR)/images/mounted-client.tar localhost/mounted-client:dev 65532:65532 \
-		$(TARGET_DIR)/$(STATIC)/release/mounted-client
+	@for program in mounted-client search-cluster; do \
+		tests/node/pack $(TARGET_DIR)/images/$$program.tar localhost/$$program:dev 65532:65532 \
+			$(TARGET_DIR)/$(STATIC)/release/$$program; \
+	done
+	@tests/node/pack $(TARGET_DIR)/images/prometheus.tar localhost/prometheus:dev 65532:65532 \
+		"$$(tests/parts/build --no-build --path prometheus)"
 
 .PHONY: demo
-demo: ## Play the help-desk case on the real parts: 5 minutes once built (KEEP=1 leaves everything running)
+demo: $(if $(NODE),node-parts helm image client-images) ## Play the help-desk case on the real parts: 5 minutes once built (KEEP=1 leaves everything running, NODE=1 plays in pods)
 	@tests/parts/build etcd kube-apiserver kubectl prometheus
 	@echo "building the operator and the search cluster (a few minutes, once)"
 	cargo build --locked --package hedgerow --package hedgerow-search-cluster --package hedgerow-demo
-	@"$${CARGO_TARGET_DIR:-target}/debug/hedgerow-demo" $(if $(KEEP),--keep)
+	@"$${CARGO_TARGET_DIR:-target}/debug/hedgerow-demo" $(if $(KEEP),--keep) $(if $(NODE),--node)
 
 .PHONY: measure
 measure: ## Compare ways of hedging under the same load: 8 minutes once built (ARGS='--scenario brown-out' plays one case)
@@ -115,8 +131,7 @@ e2e: parts helm ## Run the end-to-end tests alone; ARGS=NAME runs those with NAM
 	cargo test --workspace --locked --test e2e -- $(ARGS)
 
 .PHONY: test-node
-test-node: node-parts helm image client-image ## Test with real pods on a real kubelet, as root: how fast mounted documents are followed
-	@tests/parts/build prometheus
+test-node: node-parts helm image client-images ## Test with real pods on a real kubelet, as root: about 5 minutes once built
 	cargo test --workspace --locked --test node -- --ignored --nocapture --test-threads=1 $(ARGS)
 
 .PHONY: crds
@@ -134,6 +149,21 @@ manifests: helm ## Write anew what is made of the chart: the plain manifests, it
 record-release: parts ## Keep the CRD and what this version stores under it, once for each release
 	cargo test --workspace --locked --test e2e -- --ignored --exact upgrade::record_this_release
 
+# What writes the bills of materials.
+$(CARGO_CYCLONEDX)/bin/cargo-cyclonedx:
+	cargo install cargo-cyclonedx --version $(patsubst cargo-cyclonedx-%,%,$(notdir $(CARGO_CYCLONEDX))) --locked \
+		--root $(CARGO_CYCLONEDX) --target-dir $(CARGO_CYCLONEDX)/target
+	rm -rf $(CARGO_CYCLONEDX)/target
+
+.PHONY: release
+release: static helm $(CARGO_CYCLONEDX)/bin/cargo-cyclonedx ## Put together the files of a release, in target/release-files (see docs/release.md)
+	@.ci/release --check
+	$(STATIC_BUILD) -p hedgerow
+	$(STATIC_BUILD) -p kubectl-hedge
+	@helm=$$(tests/parts/build --no-build --path helm-4); bin=$$(mktemp -d); trap 'rm -rf "$$bin"' EXIT; \
+	ln -s "$$helm" "$$bin/helm"; \
+	PATH="$$bin:$(CARGO_CYCLONEDX)/bin:$$PATH" .ci/release $(TARGET_DIR)/release-files $(TARGET_DIR)/$(STATIC)/release
+
 .PHONY: bench-rss
 bench-rss: parts helm ## Print what the operator costs with 100 policies: memory, CPU, queries
 	cargo test --workspace --locked --test e2e -- --ignored --exact cost::of_a_hundred_policies --nocapture
@@ -141,6 +171,10 @@ bench-rss: parts helm ## Print what the operator costs with 100 policies: memory
 .PHONY: deny
 deny: ## Check licences, sources and bans of the dependencies (needs cargo-deny)
 	cargo deny --locked check licenses bans sources
+
+.PHONY: advisories
+advisories: ## Look for known faults of the dependencies, in a database on GitHub (needs cargo-deny)
+	cargo deny --locked check advisories
 
 .PHONY: clean
 clean: ## Remove what Cargo built; the parts' cache stays

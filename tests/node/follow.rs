@@ -4,14 +4,16 @@ use std::fmt::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
-use hedgerow_tests::{AuditEvent, Image, Mark, Namespace, Node, PrometheusOptions, eventually};
+use hedgerow_tests::{
+    AuditEvent, HelmVersion, Image, Mark, Namespace, Node, PrometheusOptions, Release, eventually,
+};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
-use crate::install::{USER, install};
+use crate::client::{clients, is_hedge, last_hedge, said_by};
 use crate::policy::{KEY, policy, with};
 use crate::service::Service;
 
@@ -48,28 +50,6 @@ impl Case {
         with(policy, "/spec/publish/0/nudgePods", pods)
     }
 
-    fn deployment(&self) -> Value {
-        let labels = json!({ "app": self.name });
-        json!({
-            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": self.name },
-            "spec": {
-                "replicas": self.clients, "selector": { "matchLabels": labels },
-                "template": {
-                    "metadata": { "labels": labels },
-                    "spec": {
-                        "terminationGracePeriodSeconds": 1,
-                        "containers": [{
-                            "name": "client", "image": Image::MountedClient.name(), "imagePullPolicy": "IfNotPresent",
-                            "args": ["/etc/hedging", KEY],
-                            "volumeMounts": [{ "name": "hedging", "mountPath": "/etc/hedging" }],
-                        }],
-                        "volumes": [{ "name": "hedging", "configMap": { "name": self.name, "optional": true } }],
-                    },
-                },
-            },
-        })
-    }
-
     async fn pods(&self, namespace: &Namespace) -> Result<Vec<Pod>> {
         let labels = ListParams::default().labels(&format!("app={}", self.name));
         Ok(namespace.api::<Pod>().list(&labels).await?.items)
@@ -97,7 +77,12 @@ async fn a_mounted_document_is_followed_within_a_second_when_its_pods_are_nudged
         .start()
         .await
         .unwrap();
-    install(&node, &prometheus.url()).await;
+    let values = json!({
+        "propagation": "0s", "nudge": true,
+        "sources": [{ "name": "default", "url": prometheus.url(), "namespaces": ["*"], "timeout": "2s" }],
+    });
+    Release::install(&node, HelmVersion::V4, &values).await.unwrap();
+    let kubectl = node.kubectl().unwrap();
     let namespace = node.namespace("helpdesk").await.unwrap();
     for case in &CASES {
         namespace.apply(&case.policy().to_string()).await.unwrap();
@@ -110,7 +95,10 @@ async fn a_mounted_document_is_followed_within_a_second_when_its_pods_are_nudged
         })
         .await
         .unwrap();
-        namespace.apply(&case.deployment().to_string()).await.unwrap();
+        namespace
+            .apply(&clients(case.name, case.clients).to_string())
+            .await
+            .unwrap();
     }
     for case in &CASES {
         eventually(
@@ -120,7 +108,7 @@ async fn a_mounted_document_is_followed_within_a_second_when_its_pods_are_nudged
                 let pods = case.pods(&namespace).await?;
                 ensure!(pods.len() == case.clients, "{} pods", pods.len());
                 for pod in pods {
-                    let told = said_by(&namespace, &pod).await?;
+                    let told = said_by(&kubectl, namespace.name(), &pod.name_any()).await?;
                     ensure!(told.iter().any(is_hedge), "{} has not hedged", pod.name_any());
                 }
                 Ok(())
@@ -144,7 +132,7 @@ async fn a_mounted_document_is_followed_within_a_second_when_its_pods_are_nudged
             async || {
                 let mut stopped = Vec::new();
                 for pod in case.pods(&namespace).await? {
-                    let told = said_by(&namespace, &pod).await?;
+                    let told = said_by(&kubectl, namespace.name(), &pod.name_any()).await?;
                     stopped.push(stop_of(&told).with_context(|| format!("{} hedges on", pod.name_any()))?);
                 }
                 Ok(stopped)
@@ -200,16 +188,6 @@ async fn document(namespace: &Namespace, config_map: &str) -> Result<Value> {
     Ok(serde_json::from_str(&text)?)
 }
 
-/// The lines of a client.
-async fn said_by(namespace: &Namespace, pod: &Pod) -> Result<Vec<Value>> {
-    let text = namespace.kubectl(&["logs", &pod.name_any()]).await?;
-    text.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
-}
-
-fn is_hedge(line: &Value) -> bool {
-    line["hedge"] == true
-}
-
 /// When a client stopped hedging, if it has; the file was mounted and seen before.
 fn stop_of(told: &[Value]) -> Result<Stopped> {
     let last = told
@@ -217,21 +195,17 @@ fn stop_of(told: &[Value]) -> Result<Stopped> {
         .rfind(|line| !is_hedge(line))
         .context("it says nothing")?;
     ensure!(last["reason"] == "Saturated", "it follows {last}");
-    let hedge = told
-        .iter()
-        .rfind(|line| is_hedge(line))
-        .context("it never hedged")?;
     let seconds = |value: &Value| value.as_f64().context("no time");
     Ok(Stopped {
         mounted: seconds(&last["mounted"])?,
         seen: seconds(&last["at"])?,
-        last_hedge: seconds(&hedge["at"])?,
+        last_hedge: last_hedge(told).context("it never hedged")?,
     })
 }
 
 /// When the operator sent the document that switches off.
 fn written(node: &Node, config_map: &str, since: f64) -> Result<f64> {
-    let events = node.audit().writes_by(USER, Mark::default())?;
+    let events = node.audit().writes_by(Release::USER, Mark::default())?;
     let switches_off = |event: &&AuditEvent| {
         let text = event.request_object["data"][KEY].as_str().unwrap_or_default();
         event.object_ref.resource == "configmaps"
@@ -252,7 +226,7 @@ fn received(event: &AuditEvent) -> Result<f64> {
 
 /// Whatever the operator wrote to pods was their annotation, through their status.
 fn assert_only_annotations(node: &Node) -> Result<()> {
-    let events = node.audit().writes_by(USER, Mark::default())?;
+    let events = node.audit().writes_by(Release::USER, Mark::default())?;
     let mut nudges = 0;
     for event in events.iter().filter(|event| event.object_ref.resource == "pods") {
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Tests with real pods on a real kubelet. They need root, and the images of `make image client-image`: so they run only
+//! Tests with real pods on a real kubelet. They need root, and the images of `make image client-images`: so they run only
 //! when asked for, by `make test-node`.
 
 #![allow(
@@ -8,14 +8,16 @@
     reason = "all of it is tests, helpers included"
 )]
 
+mod client;
 mod follow;
-mod install;
+mod life;
 #[allow(dead_code, reason = "the end-to-end tests use the rest")]
 #[path = "../e2e/policy.rs"]
 mod policy;
 #[allow(dead_code, reason = "the end-to-end tests use the rest")]
 #[path = "../e2e/service.rs"]
 mod service;
+mod stage;
 
 use hedgerow_tests::{Image, Node};
 

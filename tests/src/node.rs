@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use kube::Client;
+use serde_json::json;
 
 use crate::cluster::client_of;
 use crate::scratch::target;
@@ -33,6 +34,10 @@ pub enum Image {
     Operator,
     /// A client that follows a mounted document: `examples/mounted-client`.
     MountedClient,
+    /// The search cluster of the demo: `examples/search-cluster`.
+    SearchCluster,
+    /// Prometheus.
+    Prometheus,
 }
 
 impl Image {
@@ -41,6 +46,8 @@ impl Image {
         match self {
             Self::Operator => "localhost/hedgerow:dev",
             Self::MountedClient => "localhost/mounted-client:dev",
+            Self::SearchCluster => "localhost/search-cluster:dev",
+            Self::Prometheus => "localhost/prometheus:dev",
         }
     }
 
@@ -51,7 +58,9 @@ impl Image {
     pub fn archive(self) -> Result<PathBuf> {
         let (file, command) = match self {
             Self::Operator => ("hedgerow.tar", "make image"),
-            Self::MountedClient => ("mounted-client.tar", "make client-image"),
+            Self::MountedClient => ("mounted-client.tar", "make client-images"),
+            Self::SearchCluster => ("search-cluster.tar", "make client-images"),
+            Self::Prometheus => ("prometheus.tar", "make client-images"),
         };
         let path = target().join("images").join(file);
         ensure!(
@@ -147,12 +156,47 @@ impl Node {
         Audit::new(&self.folder.join("audit.log"))
     }
 
+    /// A namespace that enforces Pod Security `restricted`; one that is there is kept.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub async fn restricted_namespace(&self, name: &str) -> Result<()> {
+        let namespace = json!({
+            "apiVersion": "v1", "kind": "Namespace",
+            "metadata": { "name": name, "labels": { "pod-security.kubernetes.io/enforce": "restricted" } },
+        });
+        self.kubectl()?.apply(&namespace.to_string()).await?;
+        Ok(())
+    }
+
     /// A new namespace, called `name` and a number.
     ///
     /// # Errors
     /// When it cannot be created.
     pub async fn namespace(&self, name: &str) -> Result<Namespace> {
         Namespace::create(self.client().await?, self.kubectl()?, name).await
+    }
+
+    /// Starts the search cluster of the demo, under a load of `rate` queries a second, and a Prometheus that scrapes it; in
+    /// namespaces under Pod Security `restricted`.
+    ///
+    /// # Errors
+    /// When a manifest is refused.
+    pub async fn start_search_cluster(&self, rate: f64) -> Result<()> {
+        for namespace in ["helpdesk", "monitoring"] {
+            self.restricted_namespace(namespace).await?;
+        }
+        let kubectl = self.kubectl()?;
+        for file in [
+            "tests/node/prometheus.yaml",
+            "examples/search-cluster/front-end.yaml",
+            "examples/search-cluster/pods.yaml",
+        ] {
+            let manifest = std::fs::read_to_string(repository().join(file))?;
+            let manifest = manifest.replace("--rate=50", &format!("--rate={rate}"));
+            kubectl.apply(&manifest).await?;
+        }
+        Ok(())
     }
 
     /// Gives it another image.

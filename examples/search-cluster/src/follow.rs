@@ -1,9 +1,11 @@
 //! Where the front end finds its document.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use hedgerow_client::{Hedger, HedgerBuilder};
+use kube::Config;
+use kube::config::{KubeConfigOptions, Kubeconfig};
 
 /// Where the document is; without any of these there is none, and no hedging.
 #[derive(Debug, clap::Args)]
@@ -12,9 +14,9 @@ pub(crate) struct Document {
     #[arg(long, value_name = "DIRECTORY/KEY", conflicts_with = "config_map")]
     document: Option<PathBuf>,
     /// Hedge as the document in a ConfigMap says, watched through the API
-    #[arg(long, value_name = "NAMESPACE/NAME/KEY", requires = "kubeconfig")]
+    #[arg(long, value_name = "NAMESPACE/NAME/KEY")]
     config_map: Option<String>,
-    /// How to reach the API
+    /// How to reach the API; unset: as a pod does, with its service account
     #[arg(long, value_name = "FILE", requires = "config_map")]
     kubeconfig: Option<PathBuf>,
 }
@@ -29,23 +31,27 @@ impl Document {
             };
             return Ok(builder.follow_directory(directory, key).await);
         }
-        let (Some(place), Some(kubeconfig)) = (&self.config_map, &self.kubeconfig) else {
+        let Some(place) = &self.config_map else {
             return Ok(builder.follow_feed().0);
         };
         let parts: Vec<_> = place.split('/').collect();
         let [namespace, name, key] = parts[..] else {
             bail!("--config-map must be NAMESPACE/NAME/KEY, is {place}")
         };
-        let client = kubernetes(kubeconfig).await?;
+        let client = kubernetes(self.kubeconfig.as_deref()).await?;
         Ok(builder.follow_config_map(client, namespace, name, key))
     }
 }
 
-async fn kubernetes(kubeconfig: &std::path::Path) -> Result<kube::Client> {
+async fn kubernetes(kubeconfig: Option<&Path>) -> Result<kube::Client> {
     // One TLS provider for the process, installed before the first client; an error means that it is there.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let kubeconfig = kube::config::Kubeconfig::read_from(kubeconfig)?;
-    let config =
-        kube::Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default()).await?;
+    let config = match kubeconfig {
+        Some(file) => {
+            let kubeconfig = Kubeconfig::read_from(file)?;
+            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?
+        }
+        None => Config::incluster()?,
+    };
     Ok(kube::Client::try_from(config)?)
 }
