@@ -71,6 +71,7 @@ fn toggles() -> Vec<(&'static str, Value)> {
         } }),
         ),
         ("sources", json!({ "sources": every_source() })),
+        ("status-page", json!({ "listen": { "statusPagePort": 8082 } })),
         (
             "watch-namespaces",
             json!({ "watchNamespaces": two, "nudge": true }),

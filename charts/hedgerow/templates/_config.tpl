@@ -13,6 +13,9 @@ leaderElection:
 listen:
   address: {{ printf "%s:%d" $address (int .Values.listen.port) | quote }}
   explain: {{ printf "127.0.0.1:%d" (int .Values.listen.explainPort) | quote }}
+  {{- with int .Values.listen.statusPagePort }}
+  statusPage: {{ printf "127.0.0.1:%d" . | quote }}
+  {{- end }}
 writesPerSecond: {{ int .Values.writesPerSecond }}
 propagation: {{ .Values.propagation }}
 nudge: {{ .Values.nudge }}

@@ -119,6 +119,15 @@ pub enum Command {
         /// The shell.
         shell: Shell,
     },
+    /// Print the manual page, or with a folder write one of each command there
+    #[command(
+        after_help = "Examples:\n  kubectl hedge man | man -l -\n  kubectl hedge man --into /usr/local/share/man/man1"
+    )]
+    Man {
+        /// Write kubectl-hedge.1, kubectl-hedge-status.1 and so on into this folder
+        #[arg(long, value_name = "FOLDER")]
+        into: Option<PathBuf>,
+    },
 }
 
 /// How to print.

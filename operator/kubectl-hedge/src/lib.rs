@@ -38,6 +38,7 @@ pub async fn run(cli: &Cli) -> Outcome {
         Command::On(args) => stops::on(&session().await?, args).await,
         Command::History(args) => history::run(&session().await?, args).await,
         Command::Completion { shell } => hedgerow::print::completions(Cli::command(), *shell),
+        Command::Man { into } => hedgerow::print::man(Cli::command(), into.as_deref()),
         Command::Plan(args) => plan::run(&session().await?, args).await,
         Command::Doctor(args) => doctor::run(&session().await?, args).await,
     }
