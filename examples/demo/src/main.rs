@@ -25,6 +25,9 @@ struct Arguments {
     /// Leave everything running at the end, and say how to reach it; Ctrl-C ends it
     #[arg(long)]
     keep: bool,
+    /// Play in pods of a node of this machine instead of with processes; needs root
+    #[arg(long)]
+    node: bool,
     /// Where to write the report
     #[arg(long, value_name = "FILE", default_value = "build/demo/report.html")]
     report: PathBuf,
@@ -40,7 +43,11 @@ async fn main() -> ExitCode {
 
 async fn run(arguments: &Arguments) -> Result<bool> {
     let show = show::Show::new();
-    let stage = stage::Stage::set(&show, arguments.rate).await?;
+    let stage = if arguments.node {
+        stage::Stage::of_pods(&show, arguments.rate).await?
+    } else {
+        stage::Stage::of_processes(&show, arguments.rate).await?
+    };
     let observer = observer::Observer::start(&stage).await?;
     let played = script::play(&stage, &observer, &show).await;
     let (expectations, why) = match played {

@@ -49,7 +49,7 @@ impl Observer {
                 .build()?,
             front_end: stage.front_end_metrics(),
             replicas: stage.replica_metrics(),
-            config_maps: Api::namespaced(stage.cluster().client().await?, NAMESPACE),
+            config_maps: Api::namespaced(stage.client(), NAMESPACE),
         };
         let shared = Arc::new(Shared {
             start: Instant::now(),

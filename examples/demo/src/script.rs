@@ -390,7 +390,7 @@ impl Play<'_> {
 
     async fn kubectl(&self, arguments: &[&str]) -> Result<()> {
         self.show.say(&format!("  $ kubectl {}", arguments.join(" ")));
-        self.stage.cluster().kubectl()?.run(arguments).await?;
+        self.stage.kubectl().run(arguments).await?;
         Ok(())
     }
 }

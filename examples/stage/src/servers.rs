@@ -57,17 +57,25 @@ impl Servers {
     /// # Errors
     /// When they refuse, or do not answer.
     pub async fn disturb(&self, how: &str) -> Result<()> {
-        let answer = reqwest::Client::builder()
-            .no_proxy()
-            .build()?
-            .post(format!("http://{}/control?{how}", self.control))
-            .send()
-            .await?;
-        ensure!(
-            answer.status().is_success(),
-            "the replicas refuse {how}: {}",
-            answer.text().await?
-        );
-        Ok(())
+        disturb(&self.control, how).await
     }
+}
+
+/// Disturbs the replicas whose control is there, as [`Servers::disturb`] does.
+///
+/// # Errors
+/// When they refuse, or do not answer.
+pub async fn disturb(control: &str, how: &str) -> Result<()> {
+    let answer = reqwest::Client::builder()
+        .no_proxy()
+        .build()?
+        .post(format!("http://{control}/control?{how}"))
+        .send()
+        .await?;
+    ensure!(
+        answer.status().is_success(),
+        "the replicas refuse {how}: {}",
+        answer.text().await?
+    );
+    Ok(())
 }
