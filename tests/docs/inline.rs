@@ -1,0 +1,1 @@
+//! Commands inside of sentences: their programs, sub-commands and options exist.
