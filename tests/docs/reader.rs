@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use hedgerow_tests::{
-    Build, Cluster, Part, Prometheus, PrometheusOptions, eventually, hedgerow, kubectl_hedge, part,
+    Build, Cluster, Output, Part, Prometheus, PrometheusOptions, eventually, hedgerow, kubectl_hedge, part,
     repository, scratch,
 };
 use tokio::process::Command;
@@ -141,7 +141,7 @@ impl Reader {
     }
 
     /// Types it into a shell that remembers what was exported before.
-    async fn shell(&self, command: &str) -> Result<Said> {
+    async fn shell(&self, command: &str) -> Result<Output> {
         let mut typed = command.to_owned();
         for (there, here) in &self.places {
             typed = typed.replace(there, here);
@@ -162,19 +162,8 @@ impl Reader {
             .kill_on_drop(true)
             .output()
             .await?;
-        Ok(Said {
-            success: output.status.success(),
-            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        })
+        Ok(output.into())
     }
-}
-
-#[derive(Debug)]
-struct Said {
-    success: bool,
-    stdout: String,
-    stderr: String,
 }
 
 /// A clone with the programs that the reader has built, and kubectl and helm to be found.

@@ -228,9 +228,13 @@ pub struct OnArgs {
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("from").required(true))]
 pub struct PlanArgs {
-    /// File with policies, one or many YAML or JSON documents; - reads standard input. May be repeated
+    /// File with policies, one or many YAML or JSON documents; - reads standard input, and a folder stands for the
+    /// .yaml, .yml and .json files in it. May be repeated
     #[arg(short, long = "filename", value_name = "FILE", required = true, num_args = 1..)]
     pub files: Vec<PathBuf>,
+    /// Read the folders in a folder, too
+    #[arg(short = 'R', long)]
+    pub recursive: bool,
     /// Read every source from this Prometheus
     #[arg(long, value_name = "URL", group = "from")]
     pub prometheus: Option<String>,

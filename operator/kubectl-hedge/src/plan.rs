@@ -52,6 +52,7 @@ enum Change {
 pub(crate) async fn run(session: &Session, args: &PlanArgs) -> Outcome {
     let asked = cli::PlanArgs {
         files: args.files.clone(),
+        recursive: args.recursive,
         prometheus: args.prometheus.clone(),
         config: args.config.clone(),
         namespace: session.namespace.clone(),
