@@ -41,6 +41,31 @@ const ELSEWHERE: &[(&str, Place)] = &[
         },
     ),
     (
+        "make bench-rss",
+        Elsewhere {
+            why: "it measures a release build",
+            by: ("tests/e2e/cost.rs", "fn of_a_hundred_policies"),
+        },
+    ),
+    (
+        "kubectl port-forward --namespace monitoring service/prometheus 9090",
+        UpToTheNode {
+            says: "pod is not running",
+        },
+    ),
+    (
+        "kubectl -n hedgerow-system port-forward deployment/hedgerow 8082",
+        UpToTheNode {
+            says: "timed out waiting",
+        },
+    ),
+    (
+        "kubectl logs hedgerow-check --namespace hedgerow-system",
+        UpToTheNode {
+            says: "does not have a host assigned",
+        },
+    ),
+    (
         "cargo build --release -p hedgerow -p kubectl-hedge",
         Elsewhere {
             why: "the reader finds both as they were built for all tests",

@@ -69,7 +69,12 @@ fn broken(path: &str, page: &str) -> Vec<String> {
             plain(&folder.join(file))
         };
         let there = repository().join(&file).exists();
-        let found = named.is_empty() || (there && anchors(&text(file.to_str().unwrap())).contains(named));
+        let found = named.is_empty()
+            || if file == Path::new(path) {
+                anchors(page).contains(named)
+            } else {
+                there && anchors(&text(file.to_str().unwrap())).contains(named)
+            };
         !(there && found)
     };
     let prose = prose(page);

@@ -15,7 +15,7 @@ use tokio::process::Command;
 use crate::elsewhere::{Place, place};
 use crate::nodes::{Nodes, Places};
 use crate::output::difference;
-use crate::pages::{Step, steps, text};
+use crate::pages::{Step, steps};
 use crate::service::Service;
 
 /// Longer than anything takes that a page has its reader wait for.
@@ -63,19 +63,19 @@ impl Reader {
             _prometheus: prometheus,
             _service: service,
         };
-        reader.owns_a_prometheus().await;
+        reader.owns_things().await;
         reader
     }
 
-    /// What `kubectl port-forward` looks for. It runs beside the cluster, so the pod never does.
-    async fn owns_a_prometheus(&self) {
-        let manifest = include_str!("prometheus.yaml");
+    /// What is there before a page begins.
+    async fn owns_things(&self) {
+        let manifest = include_str!("owned.yaml");
         self.cluster.kubectl().unwrap().apply(manifest).await.unwrap();
     }
 
-    /// Does what a page says, from its top to its end.
-    pub(crate) async fn follows(&self, page: &str) {
-        for step in steps(&text(page)) {
+    /// Does what the text of a page says, from its top to its end.
+    pub(crate) async fn follows(&self, page: &str, text: &str) {
+        for step in steps(text) {
             match step {
                 Step::Save { file, text } => {
                     std::fs::write(self.clone.join(file), text).unwrap();
