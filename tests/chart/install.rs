@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use anyhow::ensure;
-use hedgerow_tests::{Cluster, Helm, HelmVersion, Kubectl, Process, eventually};
+use hedgerow_tests::{Cluster, Helm, HelmVersion, Kubectl, Process, eventually, run_installed};
 use serde_json::{Value, json};
 
-use crate::process::{listening, run};
-use crate::shared::{CRD, established, least, with};
+use crate::shared::{CRD, established, least, listening, with};
 
 const HOME: &str = "hedgerow-system";
 const SOON: Duration = Duration::from_secs(60);
@@ -45,7 +44,9 @@ impl Release {
             .get("configmap/hedgerow", r"{.data.operator\.yaml}")
             .await
             .unwrap();
-        run(&self.cluster, HOME, "hedgerow", &config).await
+        run_installed(&self.cluster, HOME, "hedgerow", &config)
+            .await
+            .unwrap()
     }
 
     /// The UID of what the policy publishes, once the operator says that this generation of it is ready.

@@ -9,13 +9,11 @@
 
 mod admission;
 mod configuration;
-mod docs;
 mod generated;
 mod golden;
 mod install;
 mod operator;
 mod plain;
-mod process;
 mod refused;
 mod shared;
 mod table;

@@ -1,10 +1,9 @@
 //! The operator works by the rights that the chart grants and the configuration that it makes, and `helm test` sees it.
 
-use hedgerow_tests::{Cluster, Helm, HelmVersion, objects};
+use hedgerow_tests::{Cluster, Helm, HelmVersion, objects, run_as, run_installed};
 use serde_json::{Value, json};
 
-use crate::process::{check, listening, run};
-use crate::shared::{cluster_with_crd, find, install_crd, least, with};
+use crate::shared::{cluster_with_crd, find, install_crd, least, listening, with};
 
 /// What `helm test` would create in the cluster: the hooks but the pod, and the arguments of its program.
 async fn test_of(release: &str, home: &str, values: &Value) -> (Vec<Value>, Vec<String>) {
@@ -49,16 +48,17 @@ async fn tested(
     let account =
         find(&all, "Deployment", "hedgerow")["spec"]["template"]["spec"]["serviceAccountName"].clone();
     let config = find(&all, "ConfigMap", "hedgerow")["data"]["operator.yaml"].clone();
-    let _operator = run(
+    let _operator = run_installed(
         cluster,
         home.name(),
         account.as_str().unwrap(),
         config.as_str().unwrap(),
     )
-    .await;
+    .await
+    .unwrap();
     let tester = format!("{}-check", account.as_str().unwrap());
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-    check(cluster, home.name(), &tester, &arguments).await.unwrap()
+    run_as(cluster, home.name(), &tester, &arguments).await.unwrap()
 }
 
 #[tokio::test]

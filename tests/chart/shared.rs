@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::ensure;
-use hedgerow_tests::{Cluster, Helm, HelmVersion, Kubectl, eventually, repository};
+use hedgerow_tests::{Cluster, Helm, HelmVersion, Kubectl, eventually, free_port, repository};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
@@ -17,6 +17,12 @@ pub(crate) fn least() -> Value {
         "image": { "repository": "localhost/hedgerow" },
         "sources": [{ "name": "default", "url": "http://prometheus.monitoring:9090", "namespaces": ["*"] }],
     })
+}
+
+/// Values by which the operator listens where others do not.
+pub(crate) fn listening() -> Value {
+    let (port, explain) = (free_port().unwrap(), free_port().unwrap());
+    json!({ "listen": { "address": "127.0.0.1", "port": port, "explainPort": explain } })
 }
 
 /// `values` with those of `more` over them, key by key.

@@ -40,7 +40,7 @@ pub use metric_family::{
     with_metrics_documented,
 };
 pub use node::{Image, Node};
-pub use operator::{Build, Operator, OperatorOptions, hedgerow, kubectl_hedge};
+pub use operator::{Build, Operator, OperatorOptions, hedgerow, kubectl_hedge, run_as, run_installed};
 pub use output::Output;
 pub use parts::{Part, part, program, repository};
 pub use ports::free_port;

@@ -1,6 +1,7 @@
 //! The operator, as a cluster runs it.
 
 mod binary;
+mod installed;
 mod rbac;
 
 use std::ffi::OsString;
@@ -15,6 +16,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 pub use self::binary::{Build, hedgerow, kubectl_hedge};
+pub use self::installed::{run_as, run_installed};
 use crate::{Cluster, Credentials, Link, Namespace, Process, eventually, free_port, http_client, scratch};
 
 const READY_WITHIN: Duration = Duration::from_secs(60);
