@@ -28,5 +28,6 @@ mod service;
 mod shared;
 mod status_page;
 mod stop;
+mod traces;
 mod tuning;
 mod unknown;

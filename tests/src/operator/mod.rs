@@ -27,6 +27,7 @@ pub struct Operator {
     metrics_port: u16,
     explain_port: u16,
     page_port: u16,
+    otlp_endpoint: Option<String>,
     http: reqwest::Client,
     process: Option<Process>,
 }
@@ -40,6 +41,7 @@ pub struct OperatorOptions<'a> {
     build: Build,
     nudging: bool,
     status_page: bool,
+    otlp_endpoint: Option<String>,
     config: Value,
 }
 
@@ -61,6 +63,7 @@ impl<'a> OperatorOptions<'a> {
             build: Build::Debug,
             nudging: false,
             status_page: false,
+            otlp_endpoint: None,
             config,
         }
     }
@@ -92,6 +95,13 @@ impl<'a> OperatorOptions<'a> {
     #[must_use]
     pub const fn with_status_page(mut self) -> Self {
         self.status_page = true;
+        self
+    }
+
+    /// Has it send traces to this collector.
+    #[must_use]
+    pub fn traces_to(mut self, endpoint: &str) -> Self {
+        self.otlp_endpoint = Some(endpoint.to_owned());
         self
     }
 
@@ -133,6 +143,7 @@ impl<'a> OperatorOptions<'a> {
             metrics_port,
             explain_port,
             page_port,
+            otlp_endpoint: self.otlp_endpoint,
             http,
             process: None,
         };
@@ -157,6 +168,12 @@ impl Operator {
             .env("KUBECONFIG", self.credentials.kubeconfig())
             .env("HEDGEROW_LOG", "info,hedgerow=debug")
             .env("RUST_BACKTRACE", "1");
+        if let Some(endpoint) = &self.otlp_endpoint {
+            // Spans are sent at once, so that a test need not wait for them.
+            command
+                .args(["--otlp-endpoint", endpoint])
+                .env("OTEL_BSP_SCHEDULE_DELAY", "200");
+        }
         let mut process = Process::spawn("hedgerow", &command, &self.folder.join("operator.log"))?;
         eventually("the operator is ready", READY_WITHIN, async || {
             process.must_run()?;
