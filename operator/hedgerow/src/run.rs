@@ -45,7 +45,14 @@ const RELEASE: Duration = Duration::from_secs(10);
 /// A configuration that is not valid, a cluster that cannot be worked in, and a part that failed.
 pub async fn run(args: &RunArgs) -> Outcome {
     let settings = Settings::load(&args.config).map_err(Failure::invalid)?;
-    telemetry::start(args.log_format).map_err(Failure::invalid)?;
+    let telemetry =
+        telemetry::start(args.log_format, args.otlp_endpoint.as_deref()).map_err(Failure::invalid)?;
+    let outcome = operate(settings).await;
+    telemetry.end().await;
+    outcome
+}
+
+async fn operate(settings: Settings) -> Outcome {
     let identity = Identity::find(settings.namespace.as_deref()).map_err(Failure::invalid)?;
     let sources = sources(&settings)?;
 

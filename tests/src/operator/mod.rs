@@ -30,6 +30,7 @@ pub struct Operator {
     metrics_port: u16,
     explain_port: u16,
     page_port: u16,
+    otlp_endpoint: Option<String>,
     http: reqwest::Client,
     process: Option<Process>,
 }
@@ -44,6 +45,7 @@ pub struct OperatorOptions<'a> {
     status_page: bool,
     api_server: Option<String>,
     wrapper: Wrapper,
+    otlp_endpoint: Option<String>,
     config: Value,
 }
 
@@ -70,6 +72,7 @@ impl<'a> OperatorOptions<'a> {
             status_page: false,
             api_server: None,
             wrapper: Wrapper::default(),
+            otlp_endpoint: None,
             config,
         }
     }
@@ -125,6 +128,13 @@ impl<'a> OperatorOptions<'a> {
         self
     }
 
+    /// Has it send traces to this collector.
+    #[must_use]
+    pub fn traces_to(mut self, endpoint: &str) -> Self {
+        self.otlp_endpoint = Some(endpoint.to_owned());
+        self
+    }
+
     /// Runs this build of the program; unsaid: the debug build.
     #[must_use]
     pub const fn build(mut self, build: Build) -> Self {
@@ -164,6 +174,7 @@ impl<'a> OperatorOptions<'a> {
             metrics_port,
             explain_port,
             page_port,
+            otlp_endpoint: self.otlp_endpoint,
             http,
             process: None,
         };
@@ -192,6 +203,12 @@ impl Operator {
             .env("KUBECONFIG", self.credentials.kubeconfig())
             .env("HEDGEROW_LOG", "info,hedgerow=debug")
             .env("RUST_BACKTRACE", "1");
+        if let Some(endpoint) = &self.otlp_endpoint {
+            // Spans are sent at once, so that a test need not wait for them.
+            command
+                .args(["--otlp-endpoint", endpoint])
+                .env("OTEL_BSP_SCHEDULE_DELAY", "200");
+        }
         let mut process = Process::spawn("hedgerow", &command, &self.folder.join("operator.log"))?;
         eventually("the operator is ready", READY_WITHIN, async || {
             process.must_run()?;
