@@ -24,8 +24,10 @@ use crate::cluster::{
 use crate::exit::{Failure, Outcome};
 use crate::heartbeat::Heartbeats;
 use crate::index::Index;
+use crate::loopback;
 use crate::metrics::Metrics;
 use crate::page::Page;
+use crate::plan::Planner;
 use crate::server::{self, Health};
 use crate::settings::Settings;
 use crate::telemetry;
@@ -159,7 +161,7 @@ async fn serve(
     let public = server::listen("listen.address", settings.listen)
         .await
         .map_err(Failure::invalid)?;
-    let loopback = server::listen("listen.explain", settings.listen_loopback)
+    let private = server::listen("listen.explain", settings.listen_loopback)
         .await
         .map_err(Failure::invalid)?;
     let mut servers = JoinSet::new();
@@ -181,8 +183,9 @@ async fn serve(
         });
     }
     let (index, stopped) = (index.clone(), stop.clone().cancelled_owned());
+    let planner = Planner::new(settings, cluster.acting());
     servers.spawn(async move {
-        let _ = server::serve_explanations(loopback, index, stopped).await;
+        let _ = loopback::serve(private, index, planner, stopped).await;
         "explain server"
     });
     Ok(servers)

@@ -1,20 +1,18 @@
-//! What the operator serves: health and metrics to the cluster, explanations to loopback alone.
+//! What the operator serves to the cluster: health and metrics.
 
 use std::future::Future;
 use std::net::SocketAddr;
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use prometheus_client::encoding::prometheus_text::CONTENT_TYPE;
 use tokio::net::TcpListener;
 
-use crate::cluster::{Caches, PolicyKey};
-use crate::explain::explain;
+use crate::cluster::Caches;
 use crate::heartbeat::Heartbeats;
-use crate::index::Index;
 use crate::metrics::Metrics;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -44,21 +42,6 @@ pub async fn serve_health(
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .with_state(health);
-    axum::serve(listener, router).with_graceful_shutdown(stop).await
-}
-
-/// Serves `/explain/NAMESPACE/NAME` until `stop`.
-///
-/// # Errors
-/// When the listener fails.
-pub async fn serve_explanations(
-    listener: TcpListener,
-    index: Index,
-    stop: impl Future<Output = ()> + Send + 'static,
-) -> std::io::Result<()> {
-    let router = Router::new()
-        .route("/explain/{namespace}/{name}", get(explanation))
-        .with_state(index);
     axum::serve(listener, router).with_graceful_shutdown(stop).await
 }
 
@@ -120,22 +103,6 @@ fn wants_open_metrics(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(header::ACCEPT).iter();
     let mut accepted = accepted.filter_map(|value| value.to_str().ok());
     accepted.any(|value| value.contains("application/openmetrics-text"))
-}
-
-async fn explanation(
-    State(index): State<Index>,
-    Path((namespace, name)): Path<(String, String)>,
-) -> Response {
-    let key = PolicyKey::new(namespace, name);
-    match index.view(&key) {
-        Some(targets) => axum::Json(explain(&key.to_string(), &targets)).into_response(),
-        None => {
-            let message = format!(
-                "{key} is not followed by this replica: it does not exist, is not valid, or another replica leads\n"
-            );
-            (StatusCode::NOT_FOUND, message).into_response()
-        }
-    }
 }
 
 #[cfg(test)]
