@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use prometheus_client::encoding::prometheus_text::CONTENT_TYPE;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 
 use crate::cluster::Caches;
 use crate::heartbeat::Heartbeats;
@@ -24,6 +25,8 @@ pub struct Health {
     pub heartbeats: Heartbeats,
     /// Whether the caches are complete: readiness. Neither depends on Prometheus.
     pub caches: Caches,
+    /// What is waited for before anything begins, if it is: unready, too.
+    pub waits_for: watch::Receiver<Option<String>>,
     /// The metrics.
     pub metrics: Metrics,
 }
@@ -68,7 +71,8 @@ async fn healthz(State(health): State<Health>) -> Response {
 }
 
 async fn readyz(State(health): State<Health>) -> Response {
-    let missing = health.caches.missing();
+    let mut missing = health.caches.missing();
+    missing.extend(health.waits_for.borrow().clone());
     if missing.is_empty() {
         return format!("ok\n{}", failing(&health.caches)).into_response();
     }
