@@ -1,10 +1,10 @@
 //! The operator works by the rights that the chart grants and the configuration that it makes, and `helm test` sees it.
 
-use hedgerow_tests::{Helm, HelmVersion, objects};
+use hedgerow_tests::{Cluster, Helm, HelmVersion, objects};
 use serde_json::{Value, json};
 
 use crate::process::{check, listening, run};
-use crate::shared::{cluster_with_crd, find, least, with};
+use crate::shared::{cluster_with_crd, find, install_crd, least, with};
 
 /// What `helm test` would create in the cluster: the hooks but the pod, and the arguments of its program.
 async fn test_of(release: &str, home: &str, values: &Value) -> (Vec<Value>, Vec<String>) {
@@ -23,8 +23,12 @@ async fn test_of(release: &str, home: &str, values: &Value) -> (Vec<Value>, Vec<
 }
 
 /// Installs all but the pods, runs the operator and its test, and returns what the test said.
-async fn tested(name: &str, watching: bool, change: impl Fn(&[String]) -> Value) -> hedgerow_tests::Output {
-    let cluster = cluster_with_crd().await;
+async fn tested(
+    cluster: &Cluster,
+    name: &str,
+    watching: bool,
+    change: impl Fn(&[String]) -> Value,
+) -> hedgerow_tests::Output {
     let kubectl = cluster.kubectl().unwrap();
     let home = cluster.namespace(name).await.unwrap();
     let other = cluster.namespace(&format!("{name}-policies")).await.unwrap();
@@ -59,7 +63,7 @@ async fn tested(name: &str, watching: bool, change: impl Fn(&[String]) -> Value)
 
 #[tokio::test]
 async fn in_some_namespaces_by_roles_alone() {
-    let said = tested("confined", true, |_| json!({})).await;
+    let said = tested(cluster_with_crd().await, "confined", true, |_| json!({})).await;
     assert!(said.success, "{}", said.stderr);
     assert!(said.stdout.contains("confined-policies-"), "{}", said.stdout);
     assert!(
@@ -72,7 +76,10 @@ async fn in_some_namespaces_by_roles_alone() {
 #[tokio::test]
 async fn in_the_whole_cluster_under_the_admission_policy() {
     let confined = json!({ "nudge": true, "admissionPolicy": { "enabled": true } });
-    let said = tested("everywhere", false, |_| confined.clone()).await;
+    // Of its own: it would follow the policies of other tests, too.
+    let cluster = Cluster::start().await.unwrap();
+    install_crd(&cluster).await;
+    let said = tested(&cluster, "everywhere", false, |_| confined.clone()).await;
     assert!(said.success, "{}", said.stderr);
     assert!(said.stdout.contains("Ready=True"), "{}", said.stdout);
 }
@@ -85,7 +92,7 @@ async fn a_test_that_fails_says_why() {
             "sources": [{ "name": "default", "url": "http://localhost", "namespaces": ["elsewhere"] }],
         })
     };
-    let said = tested("failing", true, elsewhere).await;
+    let said = tested(cluster_with_crd().await, "failing", true, elsewhere).await;
     assert!(!said.success, "{}", said.stdout);
     assert!(said.stderr.contains("SourceNotAvailable"), "{}", said.stderr);
 }

@@ -63,9 +63,5 @@ pub(crate) async fn check(
         .kill_on_drop(true)
         .output()
         .await?;
-    Ok(Output {
-        success: output.status.success(),
-        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-    })
+    Ok(output.into())
 }

@@ -76,16 +76,17 @@ pub(crate) async fn cluster() -> &'static Cluster {
 pub(crate) async fn cluster_with_crd() -> &'static Cluster {
     static INSTALLED: OnceCell<()> = OnceCell::const_new();
     let cluster = cluster().await;
-    INSTALLED
-        .get_or_init(async || {
-            let kubectl = cluster.kubectl().unwrap();
-            let file = repository().join(format!("crds/{CRD}.yaml"));
-            let arguments = ["apply", "--server-side", "-f", file.to_str().unwrap()];
-            kubectl.run(&arguments).await.unwrap();
-            established(&kubectl).await;
-        })
-        .await;
+    INSTALLED.get_or_init(|| install_crd(cluster)).await;
     cluster
+}
+
+/// Installs the CRD, and waits until policies can be applied.
+pub(crate) async fn install_crd(cluster: &Cluster) {
+    let kubectl = cluster.kubectl().unwrap();
+    let file = repository().join(format!("crds/{CRD}.yaml"));
+    let arguments = ["apply", "--server-side", "-f", file.to_str().unwrap()];
+    kubectl.run(&arguments).await.unwrap();
+    established(&kubectl).await;
 }
 
 /// Waits until policies can be applied.

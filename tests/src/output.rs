@@ -30,6 +30,17 @@ impl Output {
     }
 }
 
+impl From<std::process::Output> for Output {
+    fn from(output: std::process::Output) -> Self {
+        Self {
+            success: output.status.success(),
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
 /// Runs a command with `input` on standard input, and returns what it said, be it a failure.
 ///
 /// # Errors
@@ -46,11 +57,5 @@ pub async fn output_of(mut command: Command, input: &str) -> Result<Output> {
         // A program that does not read its input closes it; what it says then tells why.
         let _ = stdin.write_all(input.as_bytes()).await;
     }
-    let output = child.wait_with_output().await?;
-    Ok(Output {
-        success: output.status.success(),
-        code: output.status.code(),
-        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-    })
+    Ok(child.wait_with_output().await?.into())
 }

@@ -58,6 +58,7 @@ pub(crate) fn percentile(sorted: &[f64], q: f64) -> Option<f64> {
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp, reason = "sums of small whole numbers are exact")]
 mod tests {
     use super::{Figures, percentile};
     use crate::timeline::{BROWN_OUT, END};

@@ -40,6 +40,7 @@ impl Servers {
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp, reason = "sums of small whole numbers are exact")]
 mod tests {
     use super::Servers;
     use crate::timeline::BROWN_OUT;

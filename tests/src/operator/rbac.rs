@@ -33,12 +33,12 @@ fn values(config: &Value) -> Value {
         // Those for people would be the same for every operator of the cluster.
         "rbac": { "aggregate": false },
     });
-    for key in ["watchNamespaces", "leaderElection"] {
-        if let Some(value) = config.get(key) {
-            values[key] = value.clone();
-        }
-    }
-    if values["leaderElection"]["enabled"] == false {
+    values["watchNamespaces"] = config.get("watchNamespaces").cloned().unwrap_or(json!([]));
+    let election = &config["leaderElection"];
+    // The chart names the Lease after the release; a configuration that does not say a name means this one.
+    values["leaderElection"]["lease"] = election["lease"].as_str().unwrap_or("hedgerow").into();
+    if election["enabled"] == false {
+        values["leaderElection"]["enabled"] = false.into();
         values["replicas"] = 1.into();
     }
     values

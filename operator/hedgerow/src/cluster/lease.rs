@@ -31,7 +31,7 @@ const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 const RETRY_PERIOD: Duration = Duration::from_secs(2);
 
 /// What to do about a lease that RBAC denies.
-const REMEDY: &str = "the Role `hedgerow-own` of the chart grants the Lease that it names under resourceNames: let that be the \
+const REMEDY: &str = "the chart's Role whose name ends in -own grants the Lease that it names under resourceNames: let that be the \
                       name under leaderElection.lease in the operator's configuration, and bind the Role to its service account";
 
 /// A lease is not listed once a term, but looked at all the time.

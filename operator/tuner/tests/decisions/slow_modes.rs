@@ -119,7 +119,7 @@ fn a_dead_replica_is_hedged_around_and_leaves_no_time_only_where_half_the_deadli
 fn a_dead_replica_stays_hedged_around_until_it_answers_again() {
     let mut target = Target::new(rules());
     let dead = one_dead_replica(0.4);
-    target.windows(vec![dead.clone()]);
+    target.windows(vec![dead]);
     target.decide();
     target.run(3600, 30);
     // As hedged: of the 62 those are left whose hedge was not answered in 600 ms either, 7 % (6.2 % and a third of 1.8 - 0.6):

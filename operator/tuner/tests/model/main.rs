@@ -4,7 +4,11 @@
 //!
 //! `HEDGEROW_MODEL_DEPTH=8 cargo test --test model -- --nocapture` goes as deep as that, for long, and says what was covered.
 
-#![allow(clippy::unwrap_used)] // Helpers of tests.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "all of it is tests, helpers included"
+)]
 
 mod explore;
 mod monitor;
