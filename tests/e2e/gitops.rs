@@ -1,12 +1,11 @@
 //! Policies in Git: the tools that apply them find nothing to do, and what a person stopped stays stopped.
 
-use std::io::Write;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
-use hedgerow_tests::{Mark, eventually, program, steadily};
+use hedgerow_tests::{Mark, eventually, output_of, program, steadily};
 use serde_json::{Value, json};
+use tokio::process::Command;
 
 use crate::policy::{KEY, policy, with};
 use crate::scene::{SOON, Scene, document};
@@ -78,20 +77,9 @@ impl Way {
 /// Flux's own code, which reads the same kubeconfig.
 async fn by_flux(policy: &Value) -> Result<String> {
     let kubeconfig = shared::cluster().await.admin().kubeconfig();
-    let mut child = Command::new(program("flux")?)
-        .arg("apply")
-        .arg(kubeconfig)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
-    if let Some(mut stdin) = child.stdin.take() {
-        stdin.write_all(policy.to_string().as_bytes())?;
-    }
-    let output = tokio::task::spawn_blocking(|| child.wait_with_output()).await??;
-    let said = |bytes| String::from_utf8_lossy(bytes).into_owned();
-    ensure!(output.status.success(), "{}", said(&output.stderr));
-    Ok(said(&output.stdout))
+    let mut command = Command::new(program("flux")?);
+    command.arg("apply").arg(kubeconfig);
+    output_of(command, &policy.to_string()).await?.printed()
 }
 
 /// A policy as it lies in Git, published to a ConfigMap of its own name.

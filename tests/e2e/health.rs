@@ -27,11 +27,12 @@ async fn each_phase_has_the_health_that_people_expect() {
     if std::env::var_os(BLESS).is_some() {
         record(&live);
     }
-    let found = live.iter().map(|(phase, policy)| {
-        let health = Health::of(policy).unwrap_or_else(|error| panic!("{phase}: {error:#}"));
-        (phase.clone(), health)
-    });
-    let found: BTreeMap<String, Health> = found.collect();
+    let mut found = BTreeMap::new();
+    for (phase, policy) in &live {
+        let health = Health::of(policy).await;
+        let health = health.unwrap_or_else(|error| panic!("{phase}: {error:#}"));
+        found.insert(phase.clone(), health);
+    }
     assert_eq!(found, Health::expected().unwrap());
 }
 

@@ -34,6 +34,7 @@ mod shared;
 mod status_page;
 mod stop;
 mod tenants;
+mod traces;
 mod tuning;
 mod unknown;
 mod upgrade;

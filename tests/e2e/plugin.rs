@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 
 use anyhow::{Context, Result, ensure};
 use futures::future::join_all;
-use hedgerow_tests::{Kubectl, Namespace, Operator, Output, eventually, kubectl_hedge, scratch};
+use hedgerow_tests::{Kubectl, Namespace, Operator, Output, eventually, free_port, kubectl_hedge, scratch};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::PostParams;
 use serde_json::{Value, json};
@@ -365,6 +365,51 @@ async fn a_plan_is_shown_as_a_difference() {
         "{changed:?}"
     );
     assert!(!changed.stdout.contains("\n-  \"revision\""), "{changed:?}");
+}
+
+#[tokio::test]
+async fn a_plan_is_made_by_the_operator_from_its_own_sources_and_within_its_ceilings() {
+    let ceilings = json!({ "maxBudgetPercent": "5" });
+    let scene = Scene::with_operator("plugin-plan-asked", |operator| operator.ceilings(ceilings)).await;
+    let person = Person::of(&scene).await;
+    let file = scratch("plan").unwrap().join("policy.yaml");
+    std::fs::write(&file, policy("kb").to_string()).unwrap();
+    let words = format!(
+        "plan -f {} --operator-url {}",
+        file.display(),
+        scene.operator.explain_url()
+    );
+    eventually(
+        "the plan is tuned, by no more than the source allows",
+        SOON,
+        async || {
+            let output = person.types(&format!("{words} -o json")).await;
+            ensure!(output.code == Some(1), "{output:?}");
+            let told: Value = serde_json::from_str(&output.stdout)?;
+            let target = &told["plan"]["targets"][0];
+            ensure!(
+                target["reason"] == "Tuned" && target["budgetPercent"] == 5.0,
+                "{target}"
+            );
+            ensure!(told["documents"][0]["change"] == "new", "{told}");
+            Ok(())
+        },
+    )
+    .await
+    .unwrap();
+
+    let misspelt = with(policy("kb"), "/spec/source", json!("another"));
+    std::fs::write(&file, misspelt.to_string()).unwrap();
+    let told = person.fails(&words, 2).await;
+    assert!(told.contains("there is no source \"another\""), "{told}");
+
+    let nobody = free_port().unwrap();
+    let elsewhere = format!(
+        "plan -f {} --operator-url http://127.0.0.1:{nobody}",
+        file.display()
+    );
+    let told = person.fails(&elsewhere, 3).await;
+    assert!(told.contains("--prometheus URL or --config FILE"), "{told}");
 }
 
 #[tokio::test]

@@ -1,10 +1,13 @@
 //! A restart changes nothing by itself.
 
+use std::time::Duration;
+
 use anyhow::ensure;
-use hedgerow_tests::eventually;
+use hedgerow_tests::{Condition, OperatorOptions, eventually, http_client};
 
 use crate::policy::policy;
 use crate::scene::{SOON, Scene};
+use crate::shared;
 
 #[tokio::test]
 async fn neither_a_restart_nor_a_kill_changes_a_document() {
@@ -27,6 +30,36 @@ async fn neither_a_restart_nor_a_kill_changes_a_document() {
         (&after["revision"], &after["delayMs"]),
         (&before["revision"], &before["delayMs"])
     );
+}
+
+#[tokio::test]
+async fn an_api_server_that_does_not_answer_at_start_is_waited_for() {
+    let (cluster, home) = (shared::cluster().await, shared::namespace("waits").await);
+    let link = cluster.link().await.unwrap();
+    // Whether there is a Prometheus is another matter.
+    let options = OperatorOptions::new(cluster, &home, &[&home]).source("http://127.0.0.1:1");
+    let mut operator = options.through(&link).start().await.unwrap();
+    operator.kill().unwrap();
+    link.set(Condition::Stalled);
+    let readyz = format!("http://{}/readyz", operator.metrics_address());
+    let http = http_client(Duration::from_secs(5)).unwrap();
+    let waits = async {
+        eventually("it is unready and says what it waits for", SOON, async || {
+            let answer = http.get(&readyz).send().await?;
+            let (status, text) = (answer.status(), answer.text().await?);
+            ensure!(
+                status == 503 && text.contains("did not answer within 5 s"),
+                "{status}: {text}"
+            );
+            Ok(())
+        })
+        .await
+        .unwrap();
+        link.set(Condition::Whole);
+    };
+    let (started, ()) = tokio::join!(operator.start(), waits);
+    started.unwrap();
+    assert!(operator.stop().await.unwrap().success());
 }
 
 /// Waits until the operator leads and has read the signals a few times.

@@ -6,8 +6,8 @@
 use hedgerow_tests::{Health, repository};
 use serde_json::Value;
 
-#[test]
-fn each_recorded_phase_has_the_health_that_people_expect() {
+#[tokio::test]
+async fn each_recorded_phase_has_the_health_that_people_expect() {
     let recorded = |phase: &str| -> Value {
         let file = repository().join(format!("tests/samples/status/{phase}.json"));
         let text =
@@ -15,7 +15,8 @@ fn each_recorded_phase_has_the_health_that_people_expect() {
         serde_json::from_str(&text).unwrap()
     };
     for (phase, expected) in Health::expected().unwrap() {
-        assert_eq!(Health::of(&recorded(&phase)).unwrap(), expected, "{phase}");
+        let health = Health::of(&recorded(&phase)).await.unwrap();
+        assert_eq!(health, expected, "{phase}");
     }
 }
 

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
-use std::io::Write;
-use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::Value;
+use tokio::process::Command;
 
-use crate::{program, repository};
+use crate::{output_of, program, repository};
 
 const CASES: &str = "tests/cases/health.jsonl";
 const HEALTH_LUA: &str = "examples/gitops/argo-cd/health.lua";
@@ -45,12 +44,12 @@ impl Health {
     ///
     /// # Errors
     /// When a program is not built, or does not understand the object.
-    pub fn of(policy: &Value) -> Result<Self> {
+    pub async fn of(policy: &Value) -> Result<Self> {
         let (lua, strict) = (repository().join(HEALTH_LUA), repository().join(STRICT));
         Ok(Self {
-            kstatus: asked("flux", &["health".as_ref()], policy)?,
-            argo: asked("argo-health", &[lua.as_ref()], policy)?,
-            strict: asked("flux", &["health".as_ref(), strict.as_ref()], policy)?,
+            kstatus: asked("flux", &["health".as_ref()], policy).await?,
+            argo: asked("argo-health", &[lua.as_ref()], policy).await?,
+            strict: asked("flux", &["health".as_ref(), strict.as_ref()], policy).await?,
         })
     }
 
@@ -68,20 +67,10 @@ impl Health {
     }
 }
 
-fn asked(name: &'static str, arguments: &[&OsStr], policy: &Value) -> Result<String> {
-    let mut child = Command::new(program(name)?)
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
-    if let Some(mut stdin) = child.stdin.take() {
-        stdin.write_all(policy.to_string().as_bytes())?;
-    }
-    let output = child.wait_with_output()?;
-    if !output.status.success() {
-        bail!("{name}: {}", String::from_utf8_lossy(&output.stderr));
-    }
-    let answer: Answer = serde_json::from_slice(&output.stdout)?;
+async fn asked(name: &'static str, arguments: &[&OsStr], policy: &Value) -> Result<String> {
+    let mut command = Command::new(program(name)?);
+    command.args(arguments);
+    let answer = output_of(command, &policy.to_string()).await?;
+    let answer: Answer = serde_json::from_str(&answer.printed().context(name)?)?;
     Ok(answer.status)
 }

@@ -41,7 +41,7 @@ pub use metric_family::{
 };
 pub use node::{Image, Node};
 pub use operator::{Build, Operator, OperatorOptions, hedgerow, kubectl_hedge, run_as, run_installed};
-pub use output::Output;
+pub use output::{Output, output_of};
 pub use parts::{Part, part, program, repository};
 pub use ports::free_port;
 pub use process::{Process, processes_alive};

@@ -27,9 +27,14 @@ pub enum Condition {
     /// Connections are accepted and stay open, what is sent is acknowledged, and nothing passes. All of it is delivered once
     /// the link is whole again, also what was sent by a peer that has given up since: the worst that a network may do.
     Stalled,
+    /// Everything passes until a client sends this many bytes at once. They are kept, and the link is stalled from then on.
+    StalledBy(usize),
     /// The connections that there are break with a reset, and so does every new one.
     Cut,
 }
+
+/// So much later than what was kept comes what was sent after it.
+const UNTIL_HUNG_UP: Duration = Duration::from_secs(1);
 
 impl Link {
     /// A whole link to a server of this machine, at a port that the kernel chooses.
@@ -40,7 +45,7 @@ impl Link {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let condition = watch::Sender::new(Condition::Whole);
-        let serving = tokio::spawn(serve(listener, server, condition.subscribe()));
+        let serving = tokio::spawn(serve(listener, server, condition.clone()));
         Ok(Self {
             address,
             condition,
@@ -57,6 +62,11 @@ impl Link {
     pub fn set(&self, condition: Condition) {
         self.condition.send_replace(condition);
     }
+
+    /// How it is now.
+    pub fn condition(&self) -> Condition {
+        *self.condition.borrow()
+    }
 }
 
 impl Drop for Link {
@@ -65,7 +75,7 @@ impl Drop for Link {
     }
 }
 
-async fn serve(listener: TcpListener, server: SocketAddr, condition: watch::Receiver<Condition>) {
+async fn serve(listener: TcpListener, server: SocketAddr, condition: watch::Sender<Condition>) {
     // Dropped with this task, and the connections with it.
     let mut connections = JoinSet::new();
     loop {
@@ -82,8 +92,17 @@ async fn serve(listener: TcpListener, server: SocketAddr, condition: watch::Rece
     }
 }
 
-async fn connect(mut client: TcpStream, server: SocketAddr, condition: watch::Receiver<Condition>) {
-    let mut cut = condition.clone();
+async fn connect(mut client: TcpStream, server: SocketAddr, condition: watch::Sender<Condition>) {
+    let mut cut = condition.subscribe();
+    let stalls = |sent: usize| {
+        condition.send_if_modified(|now| {
+            let stalls = matches!(*now, Condition::StalledBy(enough) if sent >= enough);
+            if stalls {
+                *now = Condition::Stalled;
+            }
+            stalls
+        });
+    };
     let pass = async {
         let Ok(mut server) = TcpStream::connect(server).await else {
             return;
@@ -91,8 +110,8 @@ async fn connect(mut client: TcpStream, server: SocketAddr, condition: watch::Re
         let (from_client, to_client) = client.split();
         let (from_server, to_server) = server.split();
         tokio::join!(
-            pump(from_client, to_server, condition.clone()),
-            pump(from_server, to_client, condition),
+            pump(from_client, to_server, condition.subscribe(), stalls),
+            pump(from_server, to_client, condition.subscribe(), |_| {}),
         );
     };
     let was_cut = tokio::select! {
@@ -105,15 +124,17 @@ async fn connect(mut client: TcpStream, server: SocketAddr, condition: watch::Re
     }
 }
 
-/// Passes on what is sent in one direction, until its end.
+/// Passes on what is sent in one direction, until its end. How much came at once is `told` before it is passed on.
 async fn pump(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
     mut condition: watch::Receiver<Condition>,
+    told: impl Fn(usize),
 ) {
     let mut piece = vec![0; 64 * 1024];
     loop {
         let length = from.read(&mut piece).await.unwrap_or(0);
+        told(length);
         let now = *condition.borrow();
         if let Condition::Slow(by) = now {
             tokio::time::sleep(by).await;
@@ -131,6 +152,10 @@ async fn pump(
         };
         if length == 0 || passed.is_err() {
             return;
+        }
+        if now == Condition::Stalled {
+            // Who sent it may have hung up since. The server shall do what it was sent before it learns that.
+            tokio::time::sleep(UNTIL_HUNG_UP).await;
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
@@ -19,6 +19,17 @@ pub struct Output {
     pub stderr: String,
 }
 
+impl Output {
+    /// What it printed.
+    ///
+    /// # Errors
+    /// When it failed, with what it said of it.
+    pub fn printed(self) -> Result<String> {
+        ensure!(self.success, "{}", self.stderr);
+        Ok(self.stdout)
+    }
+}
+
 impl From<std::process::Output> for Output {
     fn from(output: std::process::Output) -> Self {
         Self {
@@ -31,7 +42,10 @@ impl From<std::process::Output> for Output {
 }
 
 /// Runs a command with `input` on standard input, and returns what it said, be it a failure.
-pub(crate) async fn output_of(mut command: Command, input: &str) -> Result<Output> {
+///
+/// # Errors
+/// When it cannot be started.
+pub async fn output_of(mut command: Command, input: &str) -> Result<Output> {
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -168,7 +168,7 @@ fn limited_by(limit: LimitedBy) -> &'static str {
 fn budget(rules: &Rules, decision: &Decision) -> String {
     let cap = words::percent(rules.budget.percent);
     let whose = if rules.budget.limited_by_source {
-        ", a ceiling of the source"
+        ", a ceiling of the source, under which perClient.minPerSecond does not count"
     } else {
         ""
     };

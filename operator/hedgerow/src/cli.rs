@@ -80,6 +80,9 @@ pub struct RunArgs {
     /// How logs are written: text for people, json for collectors
     #[arg(long, value_enum, default_value_t = LogFormat::Json)]
     pub log_format: LogFormat,
+    /// Send traces to this collector, by OTLP over HTTP: its base URL, such as http://localhost:4318
+    #[arg(long, value_name = "URL", env = "OTEL_EXPORTER_OTLP_ENDPOINT")]
+    pub otlp_endpoint: Option<String>,
 }
 
 /// How logs are written.

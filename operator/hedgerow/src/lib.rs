@@ -17,6 +17,7 @@ mod fixtures;
 mod forms;
 pub mod heartbeat;
 pub mod index;
+pub mod loopback;
 pub mod metrics;
 mod notes;
 pub mod page;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{RawQuery, Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
@@ -23,6 +23,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::cluster::Caches;
 use crate::index::Index;
+use crate::loopback;
 use crate::words;
 
 use self::trail::Trails;
@@ -117,7 +118,7 @@ async fn style() -> Response {
 
 /// Answers to names of loopback alone, and tells browsers what they may do with the answer.
 async fn guard(request: Request, next: Next) -> Response {
-    let mut response = if is_for_loopback(request.headers()) {
+    let mut response = if loopback::is_asked_for(request.headers()) {
         next.run(request).await
     } else {
         let message = "ask for this page as http://localhost:PORT/, through kubectl port-forward\n";
@@ -133,12 +134,6 @@ async fn guard(request: Request, next: Next) -> Response {
         headers.insert(name, HeaderValue::from_static(value));
     }
     response
-}
-
-fn is_for_loopback(headers: &HeaderMap) -> bool {
-    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    let authority: Option<http::uri::Authority> = host.and_then(|host| host.parse().ok());
-    authority.is_some_and(|authority| matches!(authority.host(), "localhost" | "127.0.0.1" | "[::1]"))
 }
 
 #[cfg(test)]

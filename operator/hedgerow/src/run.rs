@@ -11,10 +11,11 @@ use futures::FutureExt;
 use futures::future::FusedFuture;
 use hedgerow_signals::Source;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use crate::cli::RunArgs;
 use crate::cluster::{
@@ -24,8 +25,10 @@ use crate::cluster::{
 use crate::exit::{Failure, Outcome};
 use crate::heartbeat::Heartbeats;
 use crate::index::Index;
+use crate::loopback;
 use crate::metrics::Metrics;
 use crate::page::Page;
+use crate::plan::Planner;
 use crate::server::{self, Health};
 use crate::settings::Settings;
 use crate::telemetry;
@@ -39,23 +42,31 @@ const FINISH: Duration = Duration::from_secs(20);
 /// The lease is given back within this: after an attempt that is under way, and with a write of its own.
 const RELEASE: Duration = Duration::from_secs(10);
 
+/// An API server that did not answer is asked again after this.
+const ASKED_AGAIN: Duration = Duration::from_secs(1);
+
+const NOT_ASKED: &str = "the schema of HedgePolicy: not asked for yet";
+
 /// Runs until SIGTERM.
 ///
 /// # Errors
 /// A configuration that is not valid, a cluster that cannot be worked in, and a part that failed.
 pub async fn run(args: &RunArgs) -> Outcome {
     let settings = Settings::load(&args.config).map_err(Failure::invalid)?;
-    telemetry::start(args.log_format).map_err(Failure::invalid)?;
+    let telemetry =
+        telemetry::start(args.log_format, args.otlp_endpoint.as_deref()).map_err(Failure::invalid)?;
+    let outcome = operate(settings).await;
+    telemetry.end().await;
+    outcome
+}
+
+async fn operate(settings: Settings) -> Outcome {
     let identity = Identity::find(settings.namespace.as_deref()).map_err(Failure::invalid)?;
     let sources = sources(&settings)?;
 
     let clients = Clients::infer()
         .await
         .map_err(|why| Failure::failed(cannot_reach(&why)))?;
-    check_served_schema(&clients.reads)
-        .await
-        .map_err(Failure::failed)?;
-
     let index = Index::default();
     let queue = WriteQueue::new(rate(&settings));
     let caches = Caches::default();
@@ -71,8 +82,23 @@ pub async fn run(args: &RunArgs) -> Outcome {
 
     let stop = CancellationToken::new();
     let release = CancellationToken::new();
-    let mut servers = serve(&settings, &cluster, &index, &metrics, &heartbeats, &stop).await?;
+    let (waits_for, waiting) = watch::channel(Some(NOT_ASKED.to_owned()));
+    let health = Health {
+        heartbeats: heartbeats.clone(),
+        caches: cluster.caches.clone(),
+        waits_for: waiting,
+        metrics: metrics.clone(),
+    };
+    let mut servers = serve(&settings, &cluster, &index, health, &stop).await?;
+    let asked_to_stop = asked_to_stop();
+    tokio::pin!(asked_to_stop);
+    tokio::select! {
+        () = &mut asked_to_stop => return Ok(ExitCode::SUCCESS),
+        fits = schema_fits(cluster.reads(), &waits_for) => fits?,
+        Some(ended) = servers.join_next() => return Err(Failure::failed(unexpected(ended))),
+    }
     let mut watches = cluster.spawn(release.clone());
+    waits_for.send_replace(None);
     let term = Term {
         settings: &settings,
         identity: &identity,
@@ -93,7 +119,7 @@ pub async fn run(args: &RunArgs) -> Outcome {
     let lead = term.lead(&stop).fuse();
     tokio::pin!(lead);
     let ended = tokio::select! {
-        () = asked_to_stop() => Ok(()),
+        () = asked_to_stop => Ok(()),
         ended = &mut lead => ended,
         Some(ended) = watches.join_next() => Err(unexpected(ended)),
         Some(ended) = servers.join_next() => Err(unexpected(ended)),
@@ -121,6 +147,22 @@ pub async fn run(args: &RunArgs) -> Outcome {
     ended.map(|()| ExitCode::SUCCESS).map_err(Failure::failed)
 }
 
+/// Waits until the API server has said that its HedgePolicy has the fields that this program needs.
+async fn schema_fits(reads: &kube::Client, waits_for: &watch::Sender<Option<String>>) -> Result<(), Failure> {
+    loop {
+        let why = match check_served_schema(reads).await {
+            Ok(()) => return Ok(()),
+            Err(why) if why.may_pass() => why.to_string(),
+            Err(why) => return Err(Failure::failed(why)),
+        };
+        if waits_for.borrow().as_ref() != Some(&why) {
+            warn!(why, "waiting for the API server");
+        }
+        waits_for.send_replace(Some(why));
+        sleep(ASKED_AGAIN).await;
+    }
+}
+
 /// Waits for SIGTERM or SIGINT.
 async fn asked_to_stop() {
     let (term, interrupt) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
@@ -140,19 +182,13 @@ async fn serve(
     settings: &Settings,
     cluster: &Cluster,
     index: &Index,
-    metrics: &Metrics,
-    heartbeats: &Heartbeats,
+    health: Health,
     stop: &CancellationToken,
 ) -> Result<JoinSet<&'static str>, Failure> {
-    let health = Health {
-        heartbeats: heartbeats.clone(),
-        caches: cluster.caches.clone(),
-        metrics: metrics.clone(),
-    };
     let public = server::listen("listen.address", settings.listen)
         .await
         .map_err(Failure::invalid)?;
-    let loopback = server::listen("listen.explain", settings.listen_loopback)
+    let private = server::listen("listen.explain", settings.listen_loopback)
         .await
         .map_err(Failure::invalid)?;
     let mut servers = JoinSet::new();
@@ -174,8 +210,9 @@ async fn serve(
         });
     }
     let (index, stopped) = (index.clone(), stop.clone().cancelled_owned());
+    let planner = Planner::new(settings, cluster.acting());
     servers.spawn(async move {
-        let _ = server::serve_explanations(loopback, index, stopped).await;
+        let _ = loopback::serve(private, index, planner, stopped).await;
         "explain server"
     });
     Ok(servers)

@@ -12,12 +12,14 @@ use hedgerow_signals::{ReadingKind, Source, TargetQuery, TargetReadings};
 use hedgerow_tuner::Timestamp;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
-use tracing::{info, warn};
+use tracing::field::Empty;
+use tracing::{Instrument, info, info_span, warn};
 
 use crate::cluster::{Lane, WriteQueue};
 use crate::heartbeat::Heartbeat;
 use crate::index::{Due, Index};
 use crate::metrics::Metrics;
+use crate::telemetry::TRACES;
 use crate::words;
 
 /// A sampler looks at the clock at least this often, so that a step of the system's clock is noticed.
@@ -62,7 +64,14 @@ impl Sampler {
                 continue;
             }
             let begun = Instant::now();
-            self.round(&due).await;
+            let span = info_span!(
+                target: TRACES,
+                "poll",
+                source = self.source.name(),
+                kind = self.kind.as_str(),
+                targets = due.len(),
+            );
+            self.round(&due).instrument(span).await;
             self.metrics.read(self.source.name(), self.kind, begun.elapsed());
         }
     }
@@ -74,7 +83,16 @@ impl Sampler {
         let now = words::now();
         for (due, readings) in due.iter().zip(readings) {
             self.metrics.readings(self.source.name(), &readings);
-            if let Some(lane) = self.index.take(due, readings, now) {
+            let span = info_span!(
+                target: TRACES,
+                "decide",
+                policy = %due.key.policy,
+                target = due.key.target,
+                lane = Empty,
+            );
+            let lane = span.in_scope(|| self.index.take(due, readings, now));
+            if let Some(lane) = lane {
+                span.record("lane", lane.as_str());
                 self.queue.push(due.key.policy.clone(), lane);
             }
         }

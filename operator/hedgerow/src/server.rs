@@ -1,20 +1,19 @@
-//! What the operator serves: health and metrics to the cluster, explanations to loopback alone.
+//! What the operator serves to the cluster: health and metrics.
 
 use std::future::Future;
 use std::net::SocketAddr;
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use prometheus_client::encoding::prometheus_text::CONTENT_TYPE;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 
-use crate::cluster::{Caches, PolicyKey};
-use crate::explain::explain;
+use crate::cluster::Caches;
 use crate::heartbeat::Heartbeats;
-use crate::index::Index;
 use crate::metrics::Metrics;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -26,6 +25,8 @@ pub struct Health {
     pub heartbeats: Heartbeats,
     /// Whether the caches are complete: readiness. Neither depends on Prometheus.
     pub caches: Caches,
+    /// What is waited for before anything begins, if it is: unready, too.
+    pub waits_for: watch::Receiver<Option<String>>,
     /// The metrics.
     pub metrics: Metrics,
 }
@@ -44,21 +45,6 @@ pub async fn serve_health(
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .with_state(health);
-    axum::serve(listener, router).with_graceful_shutdown(stop).await
-}
-
-/// Serves `/explain/NAMESPACE/NAME` until `stop`.
-///
-/// # Errors
-/// When the listener fails.
-pub async fn serve_explanations(
-    listener: TcpListener,
-    index: Index,
-    stop: impl Future<Output = ()> + Send + 'static,
-) -> std::io::Result<()> {
-    let router = Router::new()
-        .route("/explain/{namespace}/{name}", get(explanation))
-        .with_state(index);
     axum::serve(listener, router).with_graceful_shutdown(stop).await
 }
 
@@ -85,7 +71,8 @@ async fn healthz(State(health): State<Health>) -> Response {
 }
 
 async fn readyz(State(health): State<Health>) -> Response {
-    let missing = health.caches.missing();
+    let mut missing = health.caches.missing();
+    missing.extend(health.waits_for.borrow().clone());
     if missing.is_empty() {
         return format!("ok\n{}", failing(&health.caches)).into_response();
     }
@@ -120,22 +107,6 @@ fn wants_open_metrics(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(header::ACCEPT).iter();
     let mut accepted = accepted.filter_map(|value| value.to_str().ok());
     accepted.any(|value| value.contains("application/openmetrics-text"))
-}
-
-async fn explanation(
-    State(index): State<Index>,
-    Path((namespace, name)): Path<(String, String)>,
-) -> Response {
-    let key = PolicyKey::new(namespace, name);
-    match index.view(&key) {
-        Some(targets) => axum::Json(explain(&key.to_string(), &targets)).into_response(),
-        None => {
-            let message = format!(
-                "{key} is not followed by this replica: it does not exist, is not valid, or another replica leads\n"
-            );
-            (StatusCode::NOT_FOUND, message).into_response()
-        }
-    }
 }
 
 #[cfg(test)]

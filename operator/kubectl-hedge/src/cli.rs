@@ -94,13 +94,15 @@ pub enum Command {
     History(NamedArgs),
     /// Show what policies in files would publish, as a difference to what is published
     #[command(after_help = format!(
-        "Examples:\n  kubectl hedge plan -f policy.yaml --prometheus http://127.0.0.1:9090\n  \
+        "Examples:\n  kubectl hedge plan -f policy.yaml\n  kubectl hedge plan -f policies/ -R\n  \
+         kubectl hedge plan -f policy.yaml --prometheus http://127.0.0.1:9090\n  \
          kubectl hedge plan -f policy.yaml --config operator.yaml\n\n\
-         Nothing is written. It decides from an empty memory, as hedgerow plan does: a target that may hedge is shown as it \
+         The leading replica is asked to plan by its own sources, through a port-forward to its pod, unless --prometheus or \
+         --config says what to read instead. Nothing is written. It decides from an empty memory, as hedgerow plan does: a target that may hedge is shown as it \
          would be after the ramp. The revision, the UID and the times of native documents are left out of the \
          comparison.\n\n\
          Exit codes: 0 nothing would change, 1 something would or a reading is unknown, 2 a policy or the command line is not \
-         valid, 3 the API server or a source could not be reached."
+         valid, 3 the API server, the operator or a source could not be reached."
     ))]
     Plan(PlanArgs),
     /// Look for what is wrong with the installation and the policies, and say what to do
@@ -235,7 +237,7 @@ pub struct OnArgs {
 
 /// `kubectl hedge plan`
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("from").required(true))]
+#[command(group = ArgGroup::new("from").args(["prometheus", "config", "operator_url"]))]
 pub struct PlanArgs {
     /// File with policies, one or many YAML or JSON documents; - reads standard input, and a folder stands for the
     /// .yaml, .yml and .json files in it. May be repeated
@@ -244,12 +246,15 @@ pub struct PlanArgs {
     /// Read the folders in a folder, too
     #[arg(short = 'R', long)]
     pub recursive: bool,
-    /// Read every source from this Prometheus
-    #[arg(long, value_name = "URL", group = "from")]
+    /// Read every source from this Prometheus, instead of asking the operator
+    #[arg(long, value_name = "URL")]
     pub prometheus: Option<String>,
-    /// Read the sources that this operator configuration declares, within its ceilings
-    #[arg(long, value_name = "FILE", group = "from")]
+    /// Read the sources that this operator configuration declares, within its ceilings, instead of asking the operator
+    #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// How to reach the leading replica.
+    #[command(flatten)]
+    pub leader: LeaderArgs,
     /// How to print; unset: for people
     #[arg(short, long, value_enum)]
     pub output: Option<Format>,

@@ -108,7 +108,10 @@ pub(crate) async fn run(session: &Session, args: &DoctorArgs) -> Outcome {
     let policies = session.policies(within).await?;
     let of_policies = policies.iter().map(|policy| key(policy).namespace);
     let namespaces: BTreeSet<String> = of_policies.collect();
-    rights(session, args, leader.as_ref(), &namespaces, &mut findings).await;
+    let nudging = policies.iter().filter(|policy| nudges(policy));
+    let nudging: BTreeSet<String> = nudging.map(|policy| key(policy).namespace).collect();
+    let within = (&namespaces, &nudging);
+    rights(session, args, leader.as_ref(), within, &mut findings).await;
     if policies.is_empty() {
         findings.add(Level::Note, "policies", "there are none");
     }
@@ -181,7 +184,7 @@ async fn rights(
     session: &Session,
     args: &DoctorArgs,
     leader: Option<&Leader>,
-    namespaces: &BTreeSet<String>,
+    (namespaces, nudging): (&BTreeSet<String>, &BTreeSet<String>),
     findings: &mut Findings,
 ) {
     let about = "rights";
@@ -199,18 +202,13 @@ async fn rights(
             .await
             .unwrap_or_else(|| "hedgerow".to_owned()),
     };
-    match rights::missing(session, &leader.namespace, &account, namespaces).await {
+    match rights::missing(session, &leader.namespace, &account, namespaces, nudging).await {
         Ok(missing) => findings.all(
             Level::Problem,
             about,
             missing
                 .into_iter()
-                .map(|right| {
-                    format!(
-                        "service account {}/{account} may not {right}: install the chart's RBAC anew",
-                        leader.namespace
-                    )
-                })
+                .map(|right| format!("service account {}/{account} may not {right}", leader.namespace))
                 .collect(),
             &format!(
                 "service account {}/{account} has every right that it needs",
@@ -223,6 +221,12 @@ async fn rights(
             format!("they could not be looked at: {}", say(&why)),
         ),
     }
+}
+
+/// Whether it names pods that shall read a safer document at once.
+fn nudges(policy: &Policy) -> bool {
+    let mut outputs = policy.spec["publish"].as_array().into_iter().flatten();
+    outputs.any(|output| !output["nudgePods"].is_null())
 }
 
 async fn account_of(session: &Session, leader: &Leader) -> Option<String> {

@@ -147,9 +147,13 @@ fn written_chain(target: &TargetStatus) -> Vec<Step> {
         None if is_off => "none while off".to_owned(),
         None => "what is in use is unknown".to_owned(),
     };
+    let whose = match budget.limited_by.as_deref() {
+        Some(_) => ", a ceiling of the source, under which perClient.minPerSecond does not count",
+        None => "",
+    };
     step(
         "budget",
-        format!("at most {} of the calls; {now}", or(&budget.cap)),
+        format!("at most {} of the calls{whose}; {now}", or(&budget.cap)),
     );
     for signal in &target.signals {
         step("signal", format!("{}: {}", signal.name, line(signal)));

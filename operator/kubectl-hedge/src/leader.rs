@@ -1,16 +1,20 @@
-//! The leading replica: who it is, and what it says of a policy.
+//! The leading replica: who it is, what it says of a policy, and what it would decide of another.
 
 use std::time::Duration;
 
 use hedgerow::cluster::PolicyKey;
-use http::{Request, Uri, header};
-use http_body_util::{BodyExt, Empty};
+use hedgerow::exit::Failure;
+use hedgerow::plan::Plan;
+use http::request::Builder;
+use http::{Request, StatusCode, Uri, header};
+use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
 use kube::Api;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -21,6 +25,8 @@ use crate::session::{Session, say};
 
 /// How long it may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// And for a plan, for which it asks its sources.
+const PLAN_WITHIN: Duration = Duration::from_secs(45);
 
 /// Who leads, as its Lease says.
 #[derive(Clone, Debug)]
@@ -120,11 +126,70 @@ pub(crate) async fn explanation(
     args: &LeaderArgs,
     policy: &PolicyKey,
 ) -> Result<(Value, String), String> {
-    let path = format!("/explain/{}/{}", policy.namespace, policy.name);
+    let request = Request::get(format!("/explain/{}/{}", policy.namespace, policy.name));
+    let (answer, from) = ask(session, args, request, String::new(), ANSWER_WITHIN).await?;
+    if !answer.status.is_success() {
+        return Err(format!("{from}: {}", answer.told()));
+    }
+    Ok((answer.read()?, from))
+}
+
+/// What the leader would decide of the policies in a text, by its own sources, and how it was reached.
+pub(crate) async fn plan(
+    session: &Session,
+    args: &LeaderArgs,
+    text: String,
+) -> Result<(Plan, String), Failure> {
+    let unreachable = |why: String| {
+        let remedy = "plan without it by --prometheus URL or --config FILE";
+        Failure::unreachable(format!("the operator cannot be asked: {why}; {remedy}"))
+    };
+    let request = Request::post(format!("/plan?namespace={}", session.namespace))
+        .header(header::CONTENT_TYPE, hedgerow::plan::YAML);
+    let asked = ask(session, args, request, text, PLAN_WITHIN).await;
+    let (answer, from) = asked.map_err(unreachable)?;
+    match answer.status {
+        StatusCode::OK => Ok((answer.read().map_err(unreachable)?, from)),
+        StatusCode::UNPROCESSABLE_ENTITY | StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE => {
+            Err(Failure::invalid(answer.told()))
+        }
+        StatusCode::NOT_FOUND => Err(unreachable(format!("{from} is of a version that makes no plans"))),
+        _ => Err(unreachable(format!("{from}: {}", answer.told()))),
+    }
+}
+
+/// What came back.
+struct Answer {
+    status: StatusCode,
+    body: Bytes,
+}
+
+impl Answer {
+    fn told(&self) -> String {
+        String::from_utf8_lossy(&self.body).trim().to_owned()
+    }
+
+    fn read<T: DeserializeOwned>(&self) -> Result<T, String> {
+        serde_json::from_slice(&self.body).map_err(|why| why.to_string())
+    }
+}
+
+/// Asks the leader, and says how it was reached.
+async fn ask(
+    session: &Session,
+    args: &LeaderArgs,
+    request: Builder,
+    body: String,
+    within: Duration,
+) -> Result<(Answer, String), String> {
+    let request = request
+        .header(header::HOST, "localhost")
+        .body(Full::new(Bytes::from(body)))
+        .map_err(|why| why.to_string())?;
     let asked = async {
         if let Some(url) = &args.operator_url {
             let stream = connect(url).await?;
-            return Ok((get(stream, &path).await?, format!("the operator at {url}")));
+            return Ok((send(stream, request).await?, format!("the operator at {url}")));
         }
         let leader = find(session).await.map_err(|why| why.text)?;
         let pods: Api<Pod> = Api::namespaced(session.client.clone(), &leader.namespace);
@@ -136,12 +201,14 @@ pub(crate) async fn explanation(
         let stream = forward
             .take_stream(args.operator_port)
             .ok_or_else(|| format!("a port-forward to {pod} gives no stream"))?;
-        let answer = get(stream, &path).await.map_err(|why| format!("{pod}: {why}"))?;
+        let answer = send(stream, request)
+            .await
+            .map_err(|why| format!("{pod}: {why}"))?;
         Ok((answer, format!("the leading replica, {pod}")))
     };
-    timeout(ANSWER_WITHIN, asked)
+    timeout(within, asked)
         .await
-        .unwrap_or_else(|_| Err(format!("it does not answer within {} s", ANSWER_WITHIN.as_secs())))
+        .unwrap_or_else(|_| Err(format!("it does not answer within {} s", within.as_secs())))
 }
 
 async fn connect(url: &Uri) -> Result<TcpStream, String> {
@@ -156,31 +223,18 @@ async fn connect(url: &Uri) -> Result<TcpStream, String> {
         .map_err(|why| format!("{url}: {why}"))
 }
 
-async fn get(
+async fn send(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    path: &str,
-) -> Result<Value, String> {
-    let fault = |why: &dyn std::fmt::Display| why.to_string();
+    request: Request<Full<Bytes>>,
+) -> Result<Answer, String> {
+    let fault = |why: hyper::Error| why.to_string();
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
         .await
-        .map_err(|why| fault(&why))?;
+        .map_err(fault)?;
     let driven = tokio::spawn(connection);
-    let request = Request::get(path)
-        .header(header::HOST, "localhost")
-        .body(Empty::<Bytes>::new())
-        .map_err(|why| fault(&why))?;
-    let answer = sender.send_request(request).await.map_err(|why| fault(&why))?;
+    let answer = sender.send_request(request).await.map_err(fault)?;
     let status = answer.status();
-    let body = answer
-        .into_body()
-        .collect()
-        .await
-        .map_err(|why| fault(&why))?
-        .to_bytes();
+    let body = answer.into_body().collect().await.map_err(fault)?.to_bytes();
     driven.abort();
-    if status.is_success() {
-        serde_json::from_slice(&body).map_err(|why| fault(&why))
-    } else {
-        Err(String::from_utf8_lossy(&body).trim().to_owned())
-    }
+    Ok(Answer { status, body })
 }

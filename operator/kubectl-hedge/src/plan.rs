@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use hedgerow::exit::{DECIDED, Failure, INCOMPLETE, Outcome, UNREACHABLE};
-use hedgerow::plan::{Document, Report, plan};
+use hedgerow::plan::{Document, Plan, Report, plan, to_send};
 use hedgerow::{cli, print};
 use hedgerow_api::Format;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -14,6 +14,7 @@ use serde_json::Value;
 use similar::TextDiff;
 
 use crate::cli::PlanArgs;
+use crate::leader;
 use crate::output;
 use crate::session::{Session, failure};
 
@@ -50,15 +51,7 @@ enum Change {
 
 /// Runs it.
 pub(crate) async fn run(session: &Session, args: &PlanArgs) -> Outcome {
-    let asked = cli::PlanArgs {
-        files: args.files.clone(),
-        recursive: args.recursive,
-        prometheus: args.prometheus.clone(),
-        config: args.config.clone(),
-        namespace: session.namespace.clone(),
-        output: None,
-    };
-    let planned = plan(&asked).await?;
+    let planned = planned(session, args).await?;
     let report = &planned.report;
     let documents = compare_all(session, report).await?;
     let is_as_published = documents.iter().all(|document| document.change == Change::None);
@@ -81,6 +74,25 @@ pub(crate) async fn run(session: &Session, args: &PlanArgs) -> Outcome {
             (true, false) => DECIDED,
         },
     )
+}
+
+/// Plans here where it is said what to read from, and asks the operator where not.
+async fn planned(session: &Session, args: &PlanArgs) -> Result<Plan, Failure> {
+    if args.prometheus.is_none() && args.config.is_none() {
+        let text = to_send(&args.files, args.recursive, &session.namespace)?;
+        let (plan, from) = leader::plan(session, &args.leader, text).await?;
+        eprintln!("note: planned by {from}");
+        return Ok(plan);
+    }
+    let asked = cli::PlanArgs {
+        files: args.files.clone(),
+        recursive: args.recursive,
+        prometheus: args.prometheus.clone(),
+        config: args.config.clone(),
+        namespace: session.namespace.clone(),
+        output: None,
+    };
+    plan(&asked).await
 }
 
 async fn compare_all(session: &Session, report: &Report) -> Result<Vec<Compared>, Failure> {
@@ -201,7 +213,7 @@ mod tests {
         Document {
             config_map: "kb-hedging".to_owned(),
             key: "a.json".to_owned(),
-            format: Format::Hedgerow.as_str(),
+            format: Format::Hedgerow.as_str().into(),
             content: Some(content.to_owned()),
             message: None,
         }

@@ -40,6 +40,9 @@ mod signal;
 mod source;
 mod stats;
 
+/// The target of spans: what is traced, and not what is logged. Nothing is made of them unless somebody takes traces.
+pub const TRACES: &str = "traces";
+
 pub use query::{
     Counter, CountsQuery, LatencyQuery, Operator, Outcomes, ReadingKind, Requirement, Selector, SignalKind,
     SignalQuery, TargetQuery, Unit, Witness,

@@ -7,8 +7,8 @@ use futures::future::join_all;
 use hedgerow_tuner::{Unknown, UnknownReason};
 use prometheus_http_query::Client;
 use tokio::time::Instant;
+use tracing::Instrument;
 
-use crate::ReadingKind;
 use crate::alerts::Rules;
 use crate::answer::{self, Answer};
 use crate::clauses;
@@ -18,6 +18,7 @@ use crate::halving::Halving;
 use crate::http::{Request, now_ms, send};
 use crate::plan::{Ask, Batch, plan};
 use crate::source::Source;
+use crate::{ReadingKind, TRACES};
 
 /// Names of alerts that one request asks for, so that its URL stays short.
 const NAMES_PER_REQUEST: usize = 50;
@@ -172,13 +173,18 @@ impl<'a> Round<'a> {
         }
         tracing::trace!(source = self.source.name(), ?request, "asks");
         let (sent_ms, begun) = (now_ms(), Instant::now());
+        let span = span(self.source.name(), request);
         let result = send(
             &self.client,
             request,
             deadline,
             self.source.settings.max_body_bytes,
         )
+        .instrument(span.clone())
         .await;
+        if let Err(failure) = &result {
+            span.record("error.type", failure.reason.as_str());
+        }
         let received_ms = now_ms();
         let result = {
             let mut state = self.source.state();
@@ -254,4 +260,22 @@ impl<'a> Round<'a> {
 
 fn closed() -> Failure {
     Failure::new(UnknownReason::Unavailable, "the source is being shut down")
+}
+
+/// A request as it is traced. The text is cut: a batch of many label sets is long.
+fn span(source: &str, request: &Request) -> tracing::Span {
+    const SHOWN: usize = 400;
+    let text: String = match request {
+        Request::Query { promql, .. } => promql.chars().take(SHOWN).collect(),
+        Request::Alerts(names) => names.join(", ").chars().take(SHOWN).collect(),
+    };
+    tracing::info_span!(
+        target: TRACES,
+        "query",
+        otel.kind = "client",
+        db.system.name = "prometheus",
+        db.query.text = text,
+        source,
+        "error.type" = tracing::field::Empty,
+    )
 }

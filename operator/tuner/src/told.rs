@@ -20,7 +20,7 @@ impl Told<'_> {
     pub(crate) fn message(&self, reason: Reason) -> Message {
         let text = match reason {
             Reason::Stopped | Reason::Invalid | Reason::SourceNotAvailable => self.forced(reason).to_owned(),
-            Reason::Saturated => self.saturation.told_saturated(),
+            Reason::Saturated => self.saturated(),
             Reason::SaturationUnknown => self.saturation.told_unknown(self.now),
             Reason::AboveMax => {
                 let max = messages::duration(self.rules.delay.max);
@@ -87,6 +87,16 @@ impl Told<'_> {
             waiting.push(self.latency().to_string());
         }
         (!waiting.is_empty()).then(|| waiting.join("; "))
+    }
+
+    /// Which signals are above their lines; or, where none is known to be, why hedging does not come back all the same.
+    fn saturated(&self) -> String {
+        let above = self.saturation.told_saturated();
+        if !above.is_empty() {
+            return above;
+        }
+        let unknown = self.saturation.told_unknown(self.now);
+        format!("off since a signal was above its line, until all are known to be under theirs: {unknown}")
     }
 
     fn cooling(&self) -> String {

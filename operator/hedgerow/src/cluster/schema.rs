@@ -37,6 +37,17 @@ pub enum SchemaError {
     Unreadable(#[from] WriteError),
 }
 
+impl SchemaError {
+    /// Whether it says nothing about the schema, and may pass by itself: nobody answered, or not yet.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::NotServed | Self::Missing { .. } | Self::Unreadable(WriteError::NotLeading(_)) => false,
+            Self::Unreadable(WriteError::Timeout | WriteError::Unreachable(_)) => true,
+            Self::Unreadable(WriteError::Refused(status)) => status.code == 429 || status.code >= 500,
+        }
+    }
+}
+
 /// Checks the schema that the cluster serves.
 ///
 /// # Errors
@@ -156,6 +167,22 @@ mod tests {
                 .to_string()
                 .ends_with("within 5 s")
         );
+    }
+
+    #[test]
+    fn who_does_not_answer_is_waited_for_and_a_wrong_answer_is_none() {
+        let refused = |code| {
+            let status = kube::core::Status::failure("no", "no").with_code(code);
+            SchemaError::from(WriteError::Refused(status.boxed())).may_pass()
+        };
+        assert!(SchemaError::from(WriteError::Timeout).may_pass());
+        assert!(SchemaError::from(WriteError::Unreachable("connection refused".to_owned())).may_pass());
+        assert_eq!(
+            [429, 500, 503, 401, 403].map(refused),
+            [true, true, true, false, false]
+        );
+        assert!(!SchemaError::NotServed.may_pass());
+        assert!(!SchemaError::Missing { missing: Vec::new() }.may_pass());
     }
 
     #[test]

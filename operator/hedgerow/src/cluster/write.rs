@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use kube::core::Status;
 use tokio::time::timeout;
+use tracing::field::Empty;
+use tracing::{Instrument, info_span};
 
 use super::client::WRITE_TIMEOUT;
 use super::fence::{Fence, NotLeading};
 use crate::heartbeat;
+use crate::telemetry::TRACES;
 
 /// What is written; the label of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -180,16 +183,22 @@ impl Writer {
         kind: WriteKind,
         request: impl Future<Output = kube::Result<T>>,
     ) -> Result<T, WriteError> {
+        let span = info_span!(
+            target: TRACES,
+            "write",
+            otel.kind = "client",
+            object = kind.as_str(),
+            outcome = Empty,
+        );
         let result = match self.fence.check() {
-            Ok(()) => bounded(request).await,
+            Ok(()) => bounded(request).instrument(span.clone()).await,
             Err(not_leading) => Err(not_leading.into()),
         };
-        (self.on_write)(
-            kind,
-            result
-                .as_ref()
-                .map_or_else(WriteError::outcome, |_| WriteKind::OK),
-        );
+        let outcome = result
+            .as_ref()
+            .map_or_else(WriteError::outcome, |_| WriteKind::OK);
+        span.record("outcome", outcome);
+        (self.on_write)(kind, outcome);
         result
     }
 

@@ -40,19 +40,47 @@ pub(super) struct Given {
     pub(super) bases: Bases,
 }
 
-/// What is in `files`; `-` is standard input, and a folder stands for [the files in it](files::in_folder). What has no
-/// namespace is in `namespace`.
-pub(super) fn read(files: &[PathBuf], recursive: bool, namespace: &str) -> Result<Given, Faults> {
-    let mut found = Found::default();
+/// A text, and what it is called in messages.
+#[derive(Debug)]
+pub(super) struct Text {
+    pub(super) name: String,
+    pub(super) content: String,
+}
+
+/// The texts of `files`; `-` is standard input, and a folder stands for [the files in it](files::in_folder).
+pub(super) fn texts(files: &[PathBuf], recursive: bool) -> Result<Vec<Text>, Faults> {
+    let (mut texts, mut faults) = (Vec::new(), Vec::new());
+    let mut read = |file: &Path| match content(file) {
+        Ok(content) => texts.push(Text {
+            name: name(file),
+            content,
+        }),
+        Err(why) => faults.push(why),
+    };
+    let mut empty = Vec::new();
     for file in files {
         if !file.is_dir() {
-            found.read(file, namespace);
+            read(file);
             continue;
         }
         match files::in_folder(file, recursive) {
-            Ok(files) => files.iter().for_each(|file| found.read(file, namespace)),
-            Err(why) => found.faults.push(why),
+            Ok(files) => files.iter().for_each(|file| read(file)),
+            Err(why) => empty.push(why),
         }
+    }
+    faults.append(&mut empty);
+    if faults.is_empty() {
+        Ok(texts)
+    } else {
+        Err(Faults(faults))
+    }
+}
+
+/// What is in texts. What has no namespace is in `namespace`.
+pub(super) fn parse(texts: &[Text], namespace: &str) -> Result<Given, Faults> {
+    let mut found = Found::default();
+    for text in texts {
+        found.text(text, namespace);
     }
     found.finish()
 }
@@ -85,17 +113,10 @@ struct Found {
 }
 
 impl Found {
-    fn read(&mut self, file: &Path, namespace: &str) {
-        match content(file) {
-            Ok(text) => self.file(&name(file), &text, namespace),
-            Err(why) => self.faults.push(why),
-        }
-    }
-
-    fn file(&mut self, file: &str, text: &str, namespace: &str) {
-        let mut reader = text.as_bytes();
+    fn text(&mut self, text: &Text, namespace: &str) {
+        let mut reader = text.content.as_bytes();
         for (at, document) in serde_saphyr::read::<_, Value>(&mut reader).enumerate() {
-            let origin = format!("{file}, document {}", at + 1);
+            let origin = format!("{}, document {}", text.name, at + 1);
             match document {
                 Ok(document) => self.document(&origin, &document, namespace),
                 Err(why) => self.faults.push(format!("{origin}: is not YAML: {why}")),
@@ -192,9 +213,11 @@ spec:
 "#;
 
     fn found(text: &str) -> Result<Vec<WrittenPolicy>, Faults> {
-        let mut found = Found::default();
-        found.file("p.yaml", text, "default");
-        found.finish().map(|given| given.policies)
+        let text = Text {
+            name: "p.yaml".to_owned(),
+            content: text.to_owned(),
+        };
+        parse(&[text], "default").map(|given| given.policies)
     }
 
     fn faults(text: &str) -> String {

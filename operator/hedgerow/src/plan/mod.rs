@@ -5,14 +5,16 @@ mod files;
 mod input;
 mod reading;
 mod report;
+mod served;
 mod table;
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use hedgerow_tuner::Unknown;
+use serde::{Deserialize, Serialize};
 
 use crate::cli::{Output, PlanArgs};
 use crate::compile::{Compiled, compile};
@@ -21,8 +23,10 @@ use crate::forms::one_place_twice;
 use crate::settings::{DeclaredSource, Settings, Sources};
 use crate::{print, words};
 
-use input::WrittenPolicy;
-pub use report::{Document, Report, Target};
+use input::{Given, WrittenPolicy};
+pub use report::{Document, Report, Target, Word};
+pub(crate) use served::serve;
+pub use served::{MOST_BYTES, Planner, YAML};
 
 /// How long a document takes to reach its clients, where no configuration says so.
 const PROPAGATION: Duration = Duration::from_secs(90);
@@ -34,11 +38,13 @@ struct Planned {
 }
 
 /// What was planned.
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Plan {
     /// What is told of it.
+    #[serde(flatten)]
     pub report: Report,
     /// The sources that answer nothing, by name, with why.
-    pub failing: BTreeMap<String, Unknown>,
+    pub failing: BTreeMap<String, String>,
 }
 
 impl Plan {
@@ -77,15 +83,31 @@ pub async fn run(args: &PlanArgs) -> Outcome {
 /// What is not valid: a file, a policy, a source.
 pub async fn plan(args: &PlanArgs) -> Result<Plan, Failure> {
     let (sources, propagation) = sources(args)?;
-    let given = input::read(&args.files, args.recursive, &args.namespace).map_err(Failure::invalid)?;
-    let planned = compile_all(given.policies, &sources, propagation)?;
+    let texts = input::texts(&args.files, args.recursive).map_err(Failure::invalid)?;
+    let given = input::parse(&texts, &args.namespace).map_err(Failure::invalid)?;
+    decide(given, &sources, propagation).await
+}
 
-    let readings = reading::read(&planned, &sources)
-        .await
-        .map_err(Failure::invalid)?;
+/// The files as one text, for who plans elsewhere; what is in them is looked at here already, where they have names.
+///
+/// # Errors
+/// What is not valid: a file, a policy.
+pub fn to_send(files: &[PathBuf], recursive: bool, namespace: &str) -> Result<String, Failure> {
+    let texts = input::texts(files, recursive).map_err(Failure::invalid)?;
+    input::parse(&texts, namespace).map_err(Failure::invalid)?;
+    let contents: Vec<_> = texts.iter().map(|text| text.content.as_str()).collect();
+    Ok(contents.join("\n---\n"))
+}
+
+async fn decide(given: Given, sources: &Sources, propagation: Duration) -> Result<Plan, Failure> {
+    let planned = compile_all(given.policies, sources, propagation)?;
+    let readings = reading::read(&planned, sources).await.map_err(Failure::invalid)?;
+    let failing = readings.failing.iter();
     Ok(Plan {
         report: Report::new(&planned, &given.bases, &readings, words::now()),
-        failing: readings.failing,
+        failing: failing
+            .map(|(source, why)| (source.clone(), why.to_string()))
+            .collect(),
     })
 }
 
@@ -130,6 +152,7 @@ fn compile_all(
 ) -> Result<Vec<Planned>, Failure> {
     let mut planned = Vec::with_capacity(policies.len());
     let mut faults = Vec::new();
+    let mut crowds: BTreeMap<(String, String), usize> = BTreeMap::new();
     for policy in policies {
         if let Some(why) = one_place_twice(&policy.spec) {
             faults.push(format!("{}: {why}", policy.origin));
@@ -139,6 +162,10 @@ fn compile_all(
             .available(&policy.spec.source, &policy.namespace)
             .map_err(|why| why.to_string())
             .and_then(|source| {
+                let crowd = (policy.namespace.clone(), source.settings.name.clone());
+                let crowd = crowds.entry(crowd).or_default();
+                *crowd += policy.spec.targets.len();
+                not_too_many(*crowd, source)?;
                 compile(&policy.spec, &policy.namespace, source, propagation).map_err(|why| why.to_string())
             });
         match outcome {
@@ -150,5 +177,17 @@ fn compile_all(
         Ok(planned)
     } else {
         Err(Failure::invalid(faults.join("\n")))
+    }
+}
+
+/// Refuses more targets than a namespace may have, as the operator would. What else is in the namespace is not looked at.
+fn not_too_many(targets: usize, source: &DeclaredSource) -> Result<(), String> {
+    match source.ceilings.max_targets_per_namespace {
+        Some(most) if targets > most => Err(format!(
+            "spec.targets: source {} allows {most} targets in a namespace, and these are {targets}; remove some, or ask \
+             the administrator to raise ceilings.maxTargetsPerNamespace",
+            source.settings.name
+        )),
+        _ => Ok(()),
     }
 }

@@ -1,9 +1,11 @@
 //! What `plan` tells: the stable JSON interface. A number that is not known is `null`, never 0.
 
+use std::borrow::Cow;
+
 use hedgerow_api::Output;
 use hedgerow_config::{Identity, NativeDocument, Validity};
-use hedgerow_tuner::{Basis, Decision, LatencyView, SignalView, Timestamp, Unknown};
-use serde::Serialize;
+use hedgerow_tuner::{Decision, LatencyView, SignalView, Timestamp, Unknown};
+use serde::{Deserialize, Serialize};
 
 use super::Planned;
 use super::bases::Bases;
@@ -12,8 +14,11 @@ use crate::chain::{Step, chain};
 use crate::documents::desired_form;
 use crate::{compile, notes, words};
 
+/// One of some names: ours, or one that was read.
+pub type Word = Cow<'static, str>;
+
 /// The whole report.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
     /// Each target of each policy.
@@ -21,7 +26,7 @@ pub struct Report {
 }
 
 /// One target.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Target {
     /// `namespace/name` of its policy.
@@ -30,12 +35,12 @@ pub struct Target {
     pub target: String,
     pub(super) enabled: bool,
     /// Why it is decided so: one of the bounded names.
-    pub reason: &'static str,
+    pub reason: Word,
     /// Why, with the numbers.
     pub message: String,
     pub(super) delay_ms: Option<f64>,
     pub(super) recommended_ms: Option<f64>,
-    pub(super) limited_by: Option<&'static str>,
+    pub(super) limited_by: Option<Word>,
     pub(super) budget_percent: Option<f64>,
     pub(super) latency: Latency,
     pub(super) saturation: Vec<Signal>,
@@ -52,18 +57,18 @@ pub struct Target {
 }
 
 /// Something that makes hedging pay less than it could.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Diagnosis {
-    pub(super) reason: &'static str,
+    pub(super) reason: Word,
     pub(super) message: String,
 }
 
 /// What the latency metric says.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Latency {
-    pub(super) state: &'static str,
-    pub(super) reason: Option<&'static str>,
+    pub(super) state: Word,
+    pub(super) reason: Option<Word>,
     pub(super) samples: Option<f64>,
     pub(super) p50_ms: Option<f64>,
     pub(super) p95_ms: Option<f64>,
@@ -75,12 +80,12 @@ pub(super) struct Latency {
 }
 
 /// What a saturation signal says.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Signal {
     pub(super) name: String,
-    pub(super) state: &'static str,
-    pub(super) reason: Option<&'static str>,
+    pub(super) state: Word,
+    pub(super) reason: Option<Word>,
     pub(super) value: Option<f64>,
     pub(super) off_above: Option<f64>,
     pub(super) saturated: bool,
@@ -88,18 +93,18 @@ pub(super) struct Signal {
 }
 
 /// What hedging does, as shares.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Effect {
     pub(super) hedge_share: Option<f64>,
     pub(super) miss_share_unhedged: Option<f64>,
-    pub(super) unhedged_basis: Option<&'static str>,
+    pub(super) unhedged_basis: Option<Word>,
     pub(super) miss_share_hedged: Option<f64>,
-    pub(super) hedged_basis: Option<&'static str>,
+    pub(super) hedged_basis: Option<Word>,
 }
 
 /// A document that would be published.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Document {
     /// The ConfigMap, in the namespace of the policy.
@@ -107,7 +112,7 @@ pub struct Document {
     /// The key in it.
     pub key: String,
     /// The format, as policies name it.
-    pub format: &'static str,
+    pub format: Word,
     /// `None` when it cannot be rendered.
     pub content: Option<String>,
     /// What is wrong with it.
@@ -176,11 +181,11 @@ fn told(
         policy: format!("{}/{}", planned.policy.namespace, planned.policy.name),
         target: target.name.clone(),
         enabled: hedging.is_some(),
-        reason: decision.reason.as_str(),
+        reason: decision.reason.as_str().into(),
         message: decision.message.to_string(),
         delay_ms: hedging.map(|hedging| hedging.delay_ms),
         recommended_ms: decision.recommended_ms,
-        limited_by: decision.limited_by.map(|limit| limit.as_str()),
+        limited_by: decision.limited_by.map(|limit| limit.as_str().into()),
         budget_percent: hedging.map(|hedging| hedging.percent),
         latency: latency(&decision.latency),
         saturation: decision.signals.iter().map(signal).collect(),
@@ -197,15 +202,15 @@ fn effect(effect: &hedgerow_tuner::Effect) -> Effect {
     Effect {
         hedge_share: effect.hedge_share,
         miss_share_unhedged: effect.miss_share_unhedged,
-        unhedged_basis: effect.unhedged_basis.map(Basis::as_str),
+        unhedged_basis: effect.unhedged_basis.map(|basis| basis.as_str().into()),
         miss_share_hedged: effect.miss_share_hedged,
-        hedged_basis: effect.hedged_basis.map(Basis::as_str),
+        hedged_basis: effect.hedged_basis.map(|basis| basis.as_str().into()),
     }
 }
 
 fn diagnosis(diagnosis: &hedgerow_tuner::Diagnosis) -> Diagnosis {
     Diagnosis {
-        reason: diagnosis.reason.as_str(),
+        reason: diagnosis.reason.as_str().into(),
         message: diagnosis.message.clone(),
     }
 }
@@ -229,7 +234,7 @@ impl Decided<'_> {
                 Document {
                     config_map: output.config_map.to_string(),
                     key: output.key.to_string(),
-                    format: output.format.as_str(),
+                    format: output.format.as_str().into(),
                     content,
                     message,
                 }
@@ -296,15 +301,20 @@ fn signal(view: &SignalView) -> Signal {
     }
 }
 
-fn state(unknown: Option<&Unknown>) -> (&'static str, Option<&'static str>, Option<String>) {
+fn state(unknown: Option<&Unknown>) -> (Word, Option<Word>, Option<String>) {
     match unknown {
-        None => (FRESH, None, None),
-        Some(why) => (UNKNOWN, Some(why.reason.as_str()), Some(why.message.clone())),
+        None => (FRESH.into(), None, None),
+        Some(why) => (
+            UNKNOWN.into(),
+            Some(why.reason.as_str().into()),
+            Some(why.message.clone()),
+        ),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use hedgerow_tuner::Basis;
     use serde_json::json;
 
     use super::*;

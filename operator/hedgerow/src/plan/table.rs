@@ -27,7 +27,7 @@ fn summary(report: &Report) -> Table {
             if target.enabled { "yes" } else { "no" },
             &or_dash(target.delay_ms.map(words::millis)),
             &or_dash(target.budget_percent.map(words::percent)),
-            target.reason,
+            &target.reason,
         ]);
     }
     table
@@ -74,9 +74,9 @@ fn effect(target: &Target) -> String {
             "hedges {} of calls; {} of queries miss the deadline{}, {} with hedging{} (independent attempts assumed)",
             or_dash(effect.hedge_share.map(words::share)),
             or_dash(unhedged.map(words::share)),
-            known(effect.unhedged_basis),
+            known(effect.unhedged_basis.as_deref()),
             or_dash(hedged.map(words::share)),
-            known(effect.hedged_basis),
+            known(effect.hedged_basis.as_deref()),
         ),
     }
 }

@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, info_span};
 
 use super::identity::Identity;
 use super::unexpected;
@@ -20,6 +21,7 @@ use crate::metrics::Metrics;
 use crate::reconcile::Reconciler;
 use crate::sampler::{OnSourceState, Sampler};
 use crate::settings::Settings;
+use crate::telemetry::TRACES;
 use crate::words;
 
 /// Policies are written by so many tasks at once. A write takes some milliseconds, and the queue limits the rate; there are
@@ -202,7 +204,9 @@ async fn write(reconciler: &Reconciler, queue: &WriteQueue, writes: Writes, over
             work = timeout(IDLE, queue.pop(writes)) => work,
         };
         if let Ok(work) = work {
-            let outcome = reconciler.reconcile(&work).await;
+            let span =
+                info_span!(target: TRACES, "reconcile", policy = %work.policy, lane = work.lane.as_str());
+            let outcome = reconciler.reconcile(&work).instrument(span).await;
             queue.finish(&work, outcome);
         }
     }

@@ -151,6 +151,15 @@ impl Sources {
             })
     }
 
+    /// The same sources, each asked one question at a time.
+    #[must_use]
+    pub fn one_at_a_time(mut self) -> Self {
+        for source in self.declared.values_mut() {
+            source.settings.concurrency = 1;
+        }
+        self
+    }
+
     /// Every source.
     pub fn iter(&self) -> impl Iterator<Item = &DeclaredSource> {
         self.declared.values()

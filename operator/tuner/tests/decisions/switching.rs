@@ -349,6 +349,22 @@ fn a_firing_alert_saturates_and_a_pending_one_does_not() {
 }
 
 #[test]
+fn a_signal_that_becomes_unknown_while_saturated_is_told_as_what_it_is() {
+    let mut target = Target::tuned(rules());
+    target.queue(&[80.0, 80.0]);
+    assert_eq!(target.after(5).reason, Reason::Saturated);
+    target.signals(vec![Err(unknown(UnknownReason::Unavailable))]);
+    let decision = target.after(5);
+    assert_eq!(decision.reason, Reason::Saturated);
+    assert!(decision.orders.hedging.is_none() && !decision.signals[0].saturated);
+    assert_eq!(
+        decision.message.to_string(),
+        "off since a signal was above its line, until all are known to be under theirs: queue unknown for 5s \
+         (Unavailable: for a test)"
+    );
+}
+
+#[test]
 fn any_signal_turns_off_and_all_must_be_back() {
     let mut rules = rules();
     rules.switch.signals.push(line("rejected", 0.01, 0.007));
