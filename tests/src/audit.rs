@@ -1,5 +1,6 @@
 //! The API server's audit log: the witness of who wrote what.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -46,6 +47,8 @@ pub struct AuditEvent {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ObjectReference {
+    /// The API group; empty for the core.
+    pub api_group: String,
     /// The plural (`configmaps`).
     pub resource: String,
     /// `status` and the like; else empty.
@@ -59,6 +62,8 @@ pub struct ObjectReference {
 #[derive(Clone, Debug, Deserialize)]
 struct User {
     username: String,
+    #[serde(default)]
+    extra: BTreeMap<String, Vec<String>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -70,6 +75,16 @@ impl AuditEvent {
     /// Who asked.
     pub fn user(&self) -> &str {
         &self.user.username
+    }
+
+    /// Which credential was shown, for ServiceAccount tokens ([`Operator::credential`](crate::Operator::credential)): of
+    /// several processes with the same ServiceAccount each has a token of its own.
+    pub fn credential(&self) -> Option<&str> {
+        let ids = self
+            .user
+            .extra
+            .get("authentication.kubernetes.io/credential-id")?;
+        ids.first().map(String::as_str)
     }
 
     /// The HTTP status of the answer; 0 when the request was cut short.

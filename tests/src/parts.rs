@@ -24,6 +24,8 @@ pub enum Part {
     Promtool,
     /// Envoy.
     Envoy,
+    /// What moves the clock of one process: a library for `LD_PRELOAD`.
+    LibFakeTime,
 }
 
 impl Part {
@@ -37,6 +39,7 @@ impl Part {
             Self::Prometheus => "prometheus",
             Self::Promtool => "promtool",
             Self::Envoy => "envoy",
+            Self::LibFakeTime => "libfaketime",
         }
     }
 }
@@ -54,6 +57,7 @@ pub fn repository() -> &'static Path {
 pub fn part(part: Part) -> Result<PathBuf> {
     let remedy = match part {
         Part::Envoy => "make programs",
+        Part::LibFakeTime => "tests/parts/build libfaketime",
         _ => "make parts",
     };
     built("tests/parts/build", part.name(), remedy)

@@ -4,11 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use rand::RngExt;
+use serde_json::Value;
 
 /// A bearer token and a kubeconfig that holds it.
 #[derive(Clone, Debug)]
@@ -68,6 +71,23 @@ impl Credentials {
         };
         credentials.write_kubeconfig()?;
         Ok(credentials)
+    }
+
+    /// The same, for another way to the API server: the kubeconfigs that are written from here on name `url`.
+    #[must_use]
+    pub(crate) fn by_way_of(&self, url: String) -> Self {
+        Self { url, ..self.clone() }
+    }
+
+    /// What the audit log calls the credential ([`AuditEvent::credential`](crate::AuditEvent::credential)).
+    ///
+    /// # Errors
+    /// When the token is not one of a ServiceAccount.
+    pub(crate) fn audited_as(&self) -> Result<String> {
+        let claims = self.token.split('.').nth(1).context("the token is no JWT")?;
+        let claims: Value = serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(claims)?)?;
+        let id = claims["jti"].as_str().context("the token has no id")?;
+        Ok(format!("JTI={id}"))
     }
 
     /// The kubeconfig file.

@@ -3,16 +3,18 @@
 mod binary;
 mod rbac;
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 pub use self::binary::{Build, hedgerow};
-use crate::{Cluster, Credentials, Namespace, Process, eventually, free_port, http_client, scratch};
+use crate::{Cluster, Credentials, Gate, Link, Namespace, Process, eventually, free_port, http_client, scratch};
 
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
@@ -23,6 +25,7 @@ pub struct Operator {
     folder: PathBuf,
     user: String,
     credentials: Credentials,
+    wrapper: Wrapper,
     metrics_port: u16,
     explain_port: u16,
     http: reqwest::Client,
@@ -37,7 +40,16 @@ pub struct OperatorOptions<'a> {
     watched: Vec<String>,
     build: Build,
     nudging: bool,
+    api_server: Option<String>,
+    wrapper: Wrapper,
     config: Value,
+}
+
+/// What the program is started through: another program with its arguments, and variables of the environment.
+#[derive(Clone, Debug, Default)]
+struct Wrapper {
+    command: Vec<OsString>,
+    environment: Vec<(OsString, OsString)>,
 }
 
 impl<'a> OperatorOptions<'a> {
@@ -57,6 +69,8 @@ impl<'a> OperatorOptions<'a> {
             watched,
             build: Build::Debug,
             nudging: false,
+            api_server: None,
+            wrapper: Wrapper::default(),
             config,
         }
     }
@@ -84,6 +98,34 @@ impl<'a> OperatorOptions<'a> {
         self.set("nudge", json!(true))
     }
 
+    /// Lets it reach the API server by this link alone.
+    #[must_use]
+    pub fn through(mut self, link: &Link) -> Self {
+        self.api_server = Some(format!("https://{}", link.address()));
+        self
+    }
+
+    /// Lets it reach the API server by this gate alone, without TLS.
+    #[must_use]
+    pub fn through_gate(mut self, gate: &Gate) -> Self {
+        self.api_server = Some(gate.url());
+        self
+    }
+
+    /// Starts it through a program with arguments, which is to become the operator in the end: one that keeps the pid.
+    #[must_use]
+    pub fn wrapped_in<A: Into<OsString>>(mut self, command: impl IntoIterator<Item = A>) -> Self {
+        self.wrapper.command.extend(command.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sets a variable of its environment.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.wrapper.environment.push((name.into(), value.into()));
+        self
+    }
+
     /// Runs this build of the program; unsaid: the debug build.
     #[must_use]
     pub const fn build(mut self, build: Build) -> Self {
@@ -91,7 +133,7 @@ impl<'a> OperatorOptions<'a> {
         self
     }
 
-    /// Grants its rights, starts it, and waits until it is ready.
+    /// Grants its rights, starts it, and waits until it is ready. Started twice, these are two replicas of one install.
     ///
     /// # Errors
     /// When it does not build, is refused its rights, ends, or is not ready in time.
@@ -105,17 +147,18 @@ impl<'a> OperatorOptions<'a> {
         let home = self.home.name();
         let account = rbac::grant(&self.cluster.kubectl()?, home, &self.watched, self.nudging).await?;
         let kubeconfig = folder.join("kubeconfig");
-        let credentials = self
-            .cluster
-            .admin()
-            .of_service_account(home, &account, kubeconfig)
-            .await?;
+        let admin = match self.api_server {
+            Some(url) => self.cluster.admin().by_way_of(url),
+            None => self.cluster.admin().clone(),
+        };
+        let credentials = admin.of_service_account(home, &account, kubeconfig).await?;
         let http = http_client(Duration::from_secs(5))?;
         let mut operator = Operator {
             program: hedgerow(self.build)?,
             folder,
             user: format!("system:serviceaccount:{home}:{account}"),
             credentials,
+            wrapper: self.wrapper,
             metrics_port,
             explain_port,
             http,
@@ -135,8 +178,12 @@ impl Operator {
         if self.process.is_some() {
             bail!("the operator runs already");
         }
-        let mut command = Command::new(&self.program);
+        let words = self.wrapper.command.iter().map(OsString::as_os_str);
+        let mut words = words.chain([self.program.as_os_str()]);
+        let mut command = Command::new(words.next().context("there is a program")?);
         command
+            .args(words)
+            .envs(self.wrapper.environment.iter().map(|(name, value)| (name, value)))
             .args(["run", "--log-format", "text", "--config"])
             .arg(self.folder.join("operator.yaml"))
             .env("KUBECONFIG", self.credentials.kubeconfig())
@@ -171,6 +218,30 @@ impl Operator {
         Ok(())
     }
 
+    /// Freezes it: its connections stay open, and it does nothing.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn pause(&self) -> Result<()> {
+        self.running()?.signal(Signal::STOP)
+    }
+
+    /// Lets it go on.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn resume(&self) -> Result<()> {
+        self.running()?.signal(Signal::CONT)
+    }
+
+    /// Whether it says that it leads.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn leads(&self) -> Result<bool> {
+        Ok(self.metrics().await?.contains("\nhedgerow_leader 1\n"))
+    }
+
     /// Where its configuration and log are.
     pub fn folder(&self) -> &Path {
         &self.folder
@@ -181,7 +252,15 @@ impl Operator {
         self.process.as_ref().map(Process::log_tail).unwrap_or_default()
     }
 
-    /// Who it is in the audit log.
+    /// Its credential in the audit log, which no other process has.
+    ///
+    /// # Errors
+    /// When its token cannot be read.
+    pub fn credential(&self) -> Result<String> {
+        self.credentials.audited_as()
+    }
+
+    /// Who it is in the audit log, as all replicas of its install are.
     pub fn user(&self) -> &str {
         &self.user
     }
