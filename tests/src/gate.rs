@@ -62,8 +62,8 @@ pub enum Act {
     Late(Duration),
     /// It is passed on with this body instead of its own.
     Instead(Bytes),
-    /// It is passed on, and the body of the answer, of which nothing else is known, is changed.
-    Change(fn(HeaderMap, Bytes) -> (HeaderMap, Bytes)),
+    /// It is passed on, with this body if there is one, and the headers and the body of the answer are changed.
+    Change(Option<Bytes>, fn(HeaderMap, Bytes) -> (HeaderMap, Bytes)),
     /// It is passed on, and the connection breaks after so many bytes of the answer's body.
     BreakOff(usize),
     /// It is answered here: status, headers and body.
@@ -124,7 +124,11 @@ impl Gate {
             async move { inner.answer(request).await }
         });
         let server = tokio::spawn(async move { axum::serve(listener, router).await }).abort_handle();
-        Ok(Self { address, inner, server })
+        Ok(Self {
+            address,
+            inner,
+            server,
+        })
     }
 
     /// Leads to the server at `url`; `authority` is the PEM of what vouches for it, for `https`.
@@ -137,7 +141,10 @@ impl Gate {
         if let Some(pem) = authority {
             http = http.tls_certs_only(reqwest::Certificate::from_pem_bundle(pem)?);
         }
-        *locked(&self.inner.server) = Some(Server { url: url.to_owned(), http: http.build()? });
+        *locked(&self.inner.server) = Some(Server {
+            url: url.to_owned(),
+            http: http.build()?,
+        });
         Ok(())
     }
 
@@ -173,9 +180,17 @@ impl Inner {
     async fn answer(&self, request: Request) -> Response {
         let (head, body) = request.into_parts();
         let Ok(body) = axum::body::to_bytes(body, LONGEST_REQUEST).await else {
-            return said(StatusCode::PAYLOAD_TOO_LARGE, "the request is too long for the gate");
+            return said(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "the request is too long for the gate",
+            );
         };
-        let mut asked = Asked { method: head.method, uri: head.uri, headers: head.headers, body };
+        let mut asked = Asked {
+            method: head.method,
+            uri: head.uri,
+            headers: head.headers,
+            body,
+        };
         let way = Arc::clone(&locked(&self.way));
         match way(&asked) {
             Act::Pass => self.pass(&asked).await,
@@ -188,7 +203,8 @@ impl Inner {
                 asked.body = body;
                 self.pass(&asked).await
             }
-            Act::Change(change) => {
+            Act::Change(body, change) => {
+                asked.body = body.unwrap_or(asked.body);
                 let (mut head, body) = self.pass(&asked).await.into_parts();
                 let body = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
                 let (headers, body) = change(std::mem::take(&mut head.headers), body);
@@ -226,7 +242,13 @@ impl Inner {
         }
         let mut headers = asked.headers.clone();
         // Those of the connection; and a body that is to be changed must not be compressed.
-        for name in [HOST, CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, ACCEPT_ENCODING] {
+        for name in [
+            HOST,
+            CONNECTION,
+            CONTENT_LENGTH,
+            TRANSFER_ENCODING,
+            ACCEPT_ENCODING,
+        ] {
             headers.remove(name);
         }
         let request = http

@@ -213,7 +213,10 @@ impl Cluster {
     /// # Errors
     /// When its certificate cannot be read.
     pub fn behind(&self, gate: &Gate) -> Result<()> {
-        gate.lead_to(&self.url, Some(&fs::read(self.folder.join("certs/apiserver.crt"))?))
+        gate.lead_to(
+            &self.url,
+            Some(&fs::read(self.folder.join("certs/apiserver.crt"))?),
+        )
     }
 
     /// `kill -9` for etcd; what it stored stays.

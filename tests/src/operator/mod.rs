@@ -14,7 +14,9 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 pub use self::binary::{Build, hedgerow};
-use crate::{Cluster, Credentials, Gate, Link, Namespace, Process, eventually, free_port, http_client, scratch};
+use crate::{
+    Cluster, Credentials, Gate, Link, Namespace, Process, eventually, free_port, http_client, scratch,
+};
 
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
