@@ -80,6 +80,7 @@ measure: ## Compare ways of hedging under the same load: 7 minutes once built (A
 .PHONY: test
 test: parts servers programs lint ## Run every check and every test, on the real parts: about 15 minutes once they are built
 	@echo "== tests: unit, property and end-to-end; a failed end-to-end test leaves its logs in $${CARGO_TARGET_DIR:-target}/e2e"
+	@tests/parts/build libfaketime
 	cargo test --workspace --locked
 	@$(MAKE) test-node-where-allowed
 
@@ -103,6 +104,11 @@ lint: ## Check format, lints and documentation
 e2e: parts ## Run the end-to-end tests alone; ARGS=NAME runs those with NAME in their path
 	@tests/programs/build flux argo-health
 	cargo test --locked -p hedgerow-tests --test e2e -- $(ARGS)
+
+.PHONY: test-faults
+test-faults: parts ## Break everything, also what takes long (half an hour), and print what was published meanwhile
+	@tests/parts/build libfaketime
+	cargo test --locked -p hedgerow-tests --test faults -- --include-ignored --nocapture $(ARGS)
 
 .PHONY: test-node
 test-node: node-parts image client-image ## Test with real pods on a real kubelet, as root: how fast mounted documents are followed
