@@ -24,6 +24,8 @@ const ROUNDING: f64 = 1e-6;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Version {
     pub(crate) written: Timestamp,
+    /// Each policy counts its own.
+    pub(crate) policy: String,
     pub(crate) revision: u64,
     pub(crate) reason: String,
     /// `None` while off: milliseconds and per cent.
@@ -41,10 +43,15 @@ impl Version {
             enabled.then(|| Ok::<_, anyhow::Error>((number("/delayMs")?, number("/budget/percent")?)));
         Ok(Self {
             written,
+            policy: document["policyUID"].as_str().unwrap_or_default().to_owned(),
             revision: document["revision"].as_u64().context("no revision")?,
             reason: document["reason"].as_str().unwrap_or_default().to_owned(),
             hedging: hedging.transpose()?,
         })
+    }
+
+    fn is_same_as(&self, other: &Self) -> bool {
+        (&self.policy, self.revision) == (&other.policy, other.revision)
     }
 
     fn is_within_the_policy(&self) -> Result<()> {
@@ -137,7 +144,7 @@ impl Observer {
             if let Some(text) = event.request_object["data"][KEY].as_str() {
                 let document = serde_json::from_str(text).unwrap();
                 let version = Version::read(event.received.parse().unwrap(), &document).unwrap();
-                if versions.last().map(|last| last.revision) != Some(version.revision) {
+                if versions.last().is_none_or(|last| !last.is_same_as(&version)) {
                     versions.push(version);
                 }
             }
@@ -159,7 +166,7 @@ impl Observer {
         for version in &meanwhile {
             version.is_within_the_policy()?;
             ensure!(
-                version.revision > last.revision,
+                version.policy != last.policy || version.revision > last.revision,
                 "what was published was forgotten: {last}, then {version}"
             );
             if version.written < good {
@@ -207,6 +214,7 @@ mod tests {
     fn version(revision: u64, hedging: Option<(f64, f64)>) -> Version {
         Version {
             written: "2026-01-01T00:00:00Z".parse().unwrap(),
+            policy: String::new(),
             revision,
             reason: String::new(),
             hedging,
