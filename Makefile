@@ -130,6 +130,11 @@ e2e: parts helm ## Run the end-to-end tests alone; ARGS=NAME runs those with NAM
 	@tests/programs/build flux argo-health
 	cargo test --workspace --locked --test e2e -- $(ARGS)
 
+.PHONY: test-faults
+test-faults: parts ## Break everything, also what takes long (half an hour), and print what was published meanwhile
+	@tests/parts/build libfaketime
+	cargo test --locked -p hedgerow-tests --test faults -- --include-ignored --nocapture $(ARGS)
+
 .PHONY: test-node
 test-node: node-parts helm image client-images ## Test with real pods on a real kubelet, as root: about 5 minutes once built
 	cargo test --workspace --locked --test node -- --ignored --nocapture --test-threads=1 $(ARGS)

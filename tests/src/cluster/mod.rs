@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use http::Request;
 use kube::Client;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ pub use self::credentials::Credentials;
 pub(crate) use self::credentials::client_of;
 pub use self::namespace::Namespace;
 use crate::audit::POLICY;
-use crate::{Audit, Kubectl, Link, Part, Process, eventually, free_port, http_client, part, scratch};
+use crate::{Audit, Gate, Kubectl, Link, Part, Process, eventually, free_port, http_client, part, scratch};
 
 /// About 3 s on an idle machine.
 const READY_WITHIN: Duration = Duration::from_secs(60);
@@ -33,7 +33,8 @@ pub struct Cluster {
     controllers: Option<Process>,
     /// `None` while it was killed.
     api_server: Option<Process>,
-    etcd: Process,
+    /// `None` while it was killed.
+    etcd: Option<Process>,
 }
 
 /// How a [`Cluster`] is started.
@@ -75,7 +76,7 @@ impl ClusterOptions {
             admin,
             controllers: None,
             api_server: Some(api_server),
-            etcd,
+            etcd: Some(etcd),
         };
         cluster.wait_until_ready().await?;
         Ok(cluster)
@@ -207,19 +208,64 @@ impl Cluster {
         Link::to(self.url.trim_start_matches("https://").parse()?).await
     }
 
+    /// Leads a gate to the API server.
+    ///
+    /// # Errors
+    /// When its certificate cannot be read.
+    pub fn behind(&self, gate: &Gate) -> Result<()> {
+        gate.lead_to(
+            &self.url,
+            Some(&fs::read(self.folder.join("certs/apiserver.crt"))?),
+        )
+    }
+
+    /// `kill -9` for etcd; what it stored stays.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn kill_etcd(&mut self) -> Result<()> {
+        self.etcd.take().context("etcd does not run")?.kill();
+        Ok(())
+    }
+
+    /// Starts etcd again after it was killed.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start_etcd(&mut self) -> Result<()> {
+        self.etcd = Some(start_etcd(&self.folder, &self.etcd_url)?);
+        Ok(())
+    }
+
+    /// Stores everything in the state of a copy (`keep`) or takes it back: etcd's data as files. etcd must not run.
+    ///
+    /// # Errors
+    /// When it runs, or files cannot be copied.
+    pub fn copy_store(&self, keep: bool) -> Result<()> {
+        if self.etcd.is_some() {
+            bail!("etcd runs");
+        }
+        let (store, copy) = (self.folder.join("etcd"), self.folder.join("etcd-copy"));
+        let (from, to) = if keep { (store, copy) } else { (copy, store) };
+        if to.exists() {
+            fs::remove_dir_all(&to)?;
+        }
+        copy_folder(&from, &to)
+    }
+
     /// The pids of its processes.
     pub fn pids(&self) -> Vec<u32> {
         let controllers = self.controllers.as_ref().map(Process::pid);
         controllers
             .into_iter()
             .chain(self.api_server.as_ref().map(Process::pid))
-            .chain([self.etcd.pid()])
+            .chain(self.etcd.as_ref().map(Process::pid))
             .collect()
     }
 
     async fn wait_until_ready(&mut self) -> Result<()> {
         eventually("the API server is ready", READY_WITHIN, async || {
-            self.etcd.must_run()?;
+            self.etcd.as_mut().context("etcd does not run")?.must_run()?;
             let api_server = self.api_server.as_mut().context("the API server does not run")?;
             api_server.must_run()?;
             self.admin.write_kubeconfig()?;
@@ -277,6 +323,20 @@ fn start_api_server(folder: &Path, url: &str, etcd: &str) -> Result<Process> {
         // One file for the whole run.
         .arg("--audit-log-maxsize=10000");
     Process::spawn("kube-apiserver", &command, &folder.join("apiserver.log"))
+}
+
+fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_folder(&entry.path(), &to)?;
+        } else {
+            fs::copy(entry.path(), to)?;
+        }
+    }
+    Ok(())
 }
 
 fn flag(name: &str, value: impl std::fmt::Display) -> String {

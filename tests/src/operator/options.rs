@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::binary::{Build, hedgerow};
 use super::{Operator, rbac};
-use crate::{Cluster, Link, Namespace, free_port, http_client, scratch};
+use crate::{Cluster, Gate, Link, Namespace, free_port, http_client, scratch};
 
 /// How an [`Operator`] is installed.
 #[derive(Clone, Debug)]
@@ -94,6 +94,13 @@ impl<'a> OperatorOptions<'a> {
     #[must_use]
     pub fn through(mut self, link: &Link) -> Self {
         self.api_server = Some(format!("https://{}", link.address()));
+        self
+    }
+
+    /// Lets it reach the API server by this gate alone, without TLS.
+    #[must_use]
+    pub fn through_gate(mut self, gate: &Gate) -> Self {
+        self.api_server = Some(gate.url());
         self
     }
 

@@ -31,6 +31,9 @@ const PAGE: u32 = 500;
 /// A watch that says nothing for longer than this is dead: the server ends it by itself before.
 const SILENCE: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
 
+/// A watch that ends later than this ends because it was asked for no longer.
+const ENDS_BY_ITSELF: Duration = Duration::from_secs(WATCH_SECONDS as u64 - 5);
+
 /// A watch that ends sooner than this is not begun again at once.
 const SHORT: Duration = Duration::from_secs(1);
 
@@ -124,19 +127,31 @@ where
     C: Cache,
     C::Object: Clone + Debug + DeserializeOwned + 'static,
 {
-    /// Lists, then watches from there; and lists again when the server knows that version no longer.
+    /// Lists, then watches from there; and lists again when the server knows that version no longer, or not yet.
     async fn run(&self) -> Infallible {
         let mut back_off = DefaultBackoff::default();
         let mut version = None;
+        // A watch that did not end by its own time may have been cut because the server was restored from before.
+        let mut was_cut = false;
         loop {
             let begun = Instant::now();
-            let was_list = version.is_none();
+            let is_watch = version.is_some() && !was_cut;
             let result = match &mut version {
-                None => self.list().await.map(|listed| version = Some(listed)),
+                None => self.list().await.map(|listed| {
+                    was_cut = false;
+                    version = Some(listed);
+                }),
+                Some(known) if was_cut => self.is_behind(known).await.map(|behind| {
+                    was_cut = false;
+                    if behind {
+                        version = None;
+                    }
+                }),
                 Some(version) => self.watch(version).await,
             };
+            was_cut |= is_watch && (result.is_err() || begun.elapsed() < ENDS_BY_ITSELF);
             match &result {
-                Ok(()) if was_list || begun.elapsed() >= SHORT => continue,
+                Ok(()) if !is_watch || begun.elapsed() >= SHORT => continue,
                 Ok(()) => {}
                 Err(error) => {
                     let (what, namespace) = (self.source.what, self.source.namespace.as_deref());
@@ -171,6 +186,24 @@ where
                 return Ok(page.metadata.resource_version.unwrap_or_default());
             }
         }
+    }
+
+    /// Whether the server does not know `version` yet: a watch from there would be silent until it does, and an emergency
+    /// stop would not be heard. Versions are numbers that grow (Kubernetes 1.35 promises it); others cannot be compared.
+    async fn is_behind(&self, version: &str) -> kube::Result<bool> {
+        let params = ListParams {
+            label_selector: self.source.labels.clone(),
+            field_selector: self.source.fields.clone(),
+            limit: Some(1),
+            ..ListParams::default()
+        };
+        let newest = self.source.api.list(&params).await?.metadata.resource_version;
+        let numbers = newest
+            .unwrap_or_default()
+            .parse::<u64>()
+            .ok()
+            .zip(version.parse::<u64>().ok());
+        Ok(numbers.is_some_and(|(newest, known)| newest < known))
     }
 
     /// Takes in what changes after `version`, which it moves on, until the server ends the watch as it should.

@@ -19,7 +19,7 @@ use super::*;
 #[derive(Default)]
 struct Script {
     answers: VecDeque<(StatusCode, String)>,
-    /// What was asked: `list`, `list next` (a page), or `watch VERSION`.
+    /// What was asked: `list`, `list next` (a page), `look` (a list of one), or `watch VERSION`.
     asked: Vec<String>,
 }
 
@@ -31,6 +31,7 @@ async fn answer(State(script): State<Shared>, Query(query): Query<BTreeMap<Strin
         let asked = match (query.get("watch"), query.get("continue")) {
             (Some(_), _) => format!("watch {}", query["resourceVersion"]),
             (None, Some(token)) => format!("list {token}"),
+            (None, None) if query["limit"] == "1" => "look".to_owned(),
             (None, None) => "list".to_owned(),
         };
         script.asked.push(asked);
@@ -148,10 +149,32 @@ async fn a_version_that_the_server_knows_no_longer_is_listed_anew() {
 
 #[tokio::test]
 async fn a_watch_that_is_refused_for_now_goes_on_from_where_it_was() {
-    let answers = vec![list("1", "", &[object("kb", "1")]), refused(503)];
-    let (asked, known, _) = follow_script(answers, 3).await;
-    assert_eq!(asked, ["list", "watch 1", "watch 1"]);
+    let answers = vec![
+        list("1", "", &[object("kb", "1")]),
+        refused(500),
+        refused(500),
+        list("1", "more", &[object("another", "1")]),
+    ];
+    let (asked, known, _) = follow_script(answers, 5).await;
+    assert_eq!(asked, ["list", "watch 1", "look", "look", "watch 1"]);
     assert_eq!(known, ["kb"]);
+}
+
+/// etcd was restored from before: a watch from a version that is yet to come says nothing until it comes.
+#[tokio::test]
+async fn a_server_whose_versions_went_back_is_listed_anew() {
+    for cut in [refused(500), watch(&[])] {
+        let answers = vec![
+            list("1000", "", &[object("kb", "9")]),
+            cut,
+            list("998", "", &[]),
+            list("998", "", &[object("off", "3")]),
+        ];
+        let (asked, known, error) = follow_script(answers, 5).await;
+        assert_eq!(asked, ["list", "watch 1000", "look", "list", "watch 998"]);
+        assert_eq!(known, ["off"]);
+        assert_eq!(error, None);
+    }
 }
 
 #[tokio::test]
@@ -161,10 +184,12 @@ async fn a_watch_that_ends_goes_on_from_the_last_that_was_heard() {
     let answers = vec![
         list("1", "", &[object("kb", "1")]),
         watch(&[added, bookmark]),
+        list("5", "", &[]),
         watch(&[("DELETED", object("kb", "6"))]),
+        list("6", "", &[]),
     ];
-    let (asked, known, error) = follow_script(answers, 4).await;
-    assert_eq!(asked, ["list", "watch 1", "watch 5", "watch 6"]);
+    let (asked, known, error) = follow_script(answers, 6).await;
+    assert_eq!(asked, ["list", "watch 1", "look", "watch 5", "look", "watch 6"]);
     assert_eq!(known, ["off"]);
     assert_eq!(error, None);
 }
