@@ -81,6 +81,7 @@ measure: ## Compare ways of hedging under the same load: 7 minutes once built (A
 test: parts servers programs lint ## Run every check and every test, on the real parts: about 15 minutes once they are built
 	@echo "== tests: unit, property and end-to-end; a failed end-to-end test leaves its logs in $${CARGO_TARGET_DIR:-target}/e2e"
 	cargo test --workspace --locked
+	@$(MAKE) fuzz-briefly
 	@$(MAKE) test-node-where-allowed
 
 # Real pods need root and namespaces of the kernel. Where a machine does not allow them, that must be seen.
@@ -103,6 +104,15 @@ lint: ## Check format, lints and documentation
 e2e: parts ## Run the end-to-end tests alone; ARGS=NAME runs those with NAME in their path
 	@tests/programs/build flux argo-health
 	cargo test --locked -p hedgerow-tests --test e2e -- $(ARGS)
+
+.PHONY: fuzz
+fuzz: ## Fuzz each target for MINUTES (5) from its corpus and keep what is new; ARGS='render policy' names targets
+	@tests/fuzz/run --keep $(ARGS) -- -max_total_time=$$(($(or $(MINUTES),5) * 60))
+
+# The same inputs each time on the same code, so that a failure is one of the change.
+.PHONY: fuzz-briefly
+fuzz-briefly:
+	@tests/fuzz/run -- -seed=1 -runs=20000
 
 .PHONY: test-node
 test-node: node-parts image client-image ## Test with real pods on a real kubelet, as root: how fast mounted documents are followed
