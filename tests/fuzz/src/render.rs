@@ -64,9 +64,10 @@ fn says_no_more_than_ordered(case: &Case<'_>, document: &str) {
         .clone()
         .map(|part| part.delay_ms)
         .fold(f64::INFINITY, f64::min);
-    let most = |number: fn(&case::Line<'_>) -> f64| hedging.clone().map(number).fold(0.0, f64::max);
-    let most_attempts = most(|part| f64::from(part.max_attempts));
-    let most_percent = most(|part| part.percent);
+    // Some systems are told them for a target that is off, too.
+    let attempts = case.parts.iter().map(|part| f64::from(part.max_attempts));
+    let most_attempts = attempts.fold(2.0, f64::max);
+    let most_percent = hedging.map(|part| part.percent).fold(0.0, f64::max);
     // How Loki and Tempo say off.
     let is_told_off = added == [Said::DelayMs(0.0), Said::Attempts(1.0)];
     for said in added {
@@ -76,10 +77,9 @@ fn says_no_more_than_ordered(case: &Case<'_>, document: &str) {
                 delay < 0.0 || is_told_off || (delay >= 1.0 && delay >= least_delay - 1e-6),
                 "a delay of {delay} ms in {document}"
             ),
-            Said::Attempts(attempts) => assert!(
-                attempts <= most_attempts.max(2.0),
-                "{attempts} attempts in {document}"
-            ),
+            Said::Attempts(attempts) => {
+                assert!(attempts <= most_attempts, "{attempts} attempts in {document}")
+            }
             Said::Percent(percent) => assert!(
                 percent <= most_percent * (1.0 + 1e-9),
                 "a budget of {percent} % in {document}"
