@@ -106,6 +106,7 @@ test: parts servers helm programs lint ## Run every check and every test, on the
 	@echo "== tests: unit, property and end-to-end; a failed end-to-end test leaves its logs in $${CARGO_TARGET_DIR:-target}/e2e"
 	@tests/parts/build libfaketime
 	cargo test --workspace --locked
+	@$(MAKE) fuzz-briefly
 	@$(MAKE) test-node-where-allowed
 
 # Real pods need root and namespaces of the kernel. Where a machine does not allow them, that must be seen.
@@ -134,6 +135,15 @@ e2e: parts helm ## Run the end-to-end tests alone; ARGS=NAME runs those with NAM
 test-faults: parts ## Break everything, also what takes long (half an hour), and print what was published meanwhile
 	@tests/parts/build libfaketime
 	cargo test --locked -p hedgerow-tests --test faults -- --include-ignored --nocapture $(ARGS)
+
+.PHONY: fuzz
+fuzz: ## Fuzz each target for MINUTES (5) from its corpus and keep what is new; ARGS='render policy' names targets
+	@tests/fuzz/run --keep $(ARGS) -- -max_total_time=$$(($(or $(MINUTES),5) * 60))
+
+# The same inputs each time on the same code, so that a failure is one of the change.
+.PHONY: fuzz-briefly
+fuzz-briefly:
+	@tests/fuzz/run -- -seed=1 -runs=20000
 
 .PHONY: test-node
 test-node: node-parts helm image client-images ## Test with real pods on a real kubelet, as root: about 5 minutes once built

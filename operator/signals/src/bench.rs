@@ -1,9 +1,13 @@
-//! What the benchmarks measure; no part of the interface.
+//! What the benchmarks measure and the fuzzers look into; no part of the interface.
 
 use std::time::Duration;
 
-use crate::answer;
+use hedgerow_tuner::{Alert, Histogram, SignalValue, Unknown};
+
+use crate::alerts::Rules;
+use crate::answer::{self, Value};
 use crate::clauses::{self, Clause};
+use crate::clock::{Moment, Skew};
 use crate::group::take_apart;
 use crate::measure::Measure;
 use crate::observed::Observed;
@@ -53,14 +57,53 @@ impl Histograms {
 
     /// Decodes an answer, takes it apart and makes its distributions. How many there are.
     pub fn read(&self, body: &[u8]) -> usize {
+        self.distributions(body).len()
+    }
+
+    /// The distributions of attempts that were answered; none where there is no answer.
+    pub fn distributions(&self, body: &[u8]) -> Vec<Histogram> {
         let Ok(answer) = answer::vector(body) else {
-            return 0;
+            return Vec::new();
         };
         let (groups, _) = take_apart(&self.batch, &self.clauses, &answer.samples);
         let read = |group| Observed::of(group, Some(&self.outcomes), Unit::Seconds);
         groups
             .iter()
-            .filter(|group| read(group).is_ok_and(|observed| observed.answered.is_ok()))
-            .count()
+            .filter_map(|group| read(group).ok()?.answered.ok())
+            .collect()
+    }
+}
+
+/// The numbers of an answer; of a native histogram its count.
+///
+/// # Errors
+/// When it is no answer, or one of nothing complete.
+pub fn numbers(body: &[u8]) -> Result<Vec<f64>, Unknown> {
+    let answer = answer::vector(body).map_err(|why| why.reading("fuzz"))?;
+    let number = |value: &Value| match value {
+        Value::Number(number) => *number,
+        Value::Histogram(native) => native.count,
+    };
+    Ok(answer
+        .samples
+        .iter()
+        .map(|sample| number(&sample.value))
+        .collect())
+}
+
+/// What an answer of the rules API says of the alert `name`, an hour into 1970.
+///
+/// # Errors
+/// When it is no answer, knows no such alert, or one that may be out of date.
+pub fn alert(body: &[u8], name: &str) -> Result<Alert, Unknown> {
+    let rules = Rules::decode(body).map_err(|why| why.reading(name))?;
+    let moment = Moment {
+        offset: Duration::ZERO,
+        skew: Skew::default(),
+        now_ms: 3_600_000,
+    };
+    match rules.reading(name, None, moment).value? {
+        SignalValue::Alert(state) => Ok(state),
+        SignalValue::Series(_) => Ok(Alert::Inactive),
     }
 }
