@@ -33,7 +33,7 @@ impl Stage {
         let plugins = scratch("plugins").unwrap();
         symlink(kubectl_hedge().unwrap(), plugins.join("kubectl-hedge")).unwrap();
         let kubectl = node.kubectl().unwrap().with_plugins(&plugins);
-        node.start_search_cluster(50.0).await.unwrap();
+        node.start_search_cluster(10.0).await.unwrap();
         let release = Release::install(&node, HelmVersion::V3, &values()).await.unwrap();
         Self {
             node,
@@ -49,7 +49,7 @@ impl Stage {
         let policy = with(policy, "/spec/publish/0/nudgePods", nudged);
         // Above the percentile: however busy the machine, the delay rests there, and a change of the document has another
         // cause.
-        let policy = with(policy, "/spec/targets/0/delay", json!({ "min": "600ms" }));
+        let policy = with(policy, "/spec/targets/0/delay", json!({ "min": "700ms" }));
         self.kubectl.apply(&policy.to_string()).await.unwrap();
         eventually("it is tuned", SOON, async || {
             let document = self.document().await?;
