@@ -18,7 +18,6 @@ pub(crate) const KEY: &str = "shard-read.json";
 const LOAD_SECONDS: u32 = 24 * 3600;
 
 /// Everything that the demo plays with. It ends when this is dropped.
-#[derive(Debug)]
 pub(crate) struct Stage {
     kubectl: Kubectl,
     kubeconfig: PathBuf,
