@@ -41,6 +41,20 @@ const ELSEWHERE: &[(&str, Place)] = &[
         },
     ),
     (
+        "make metastable",
+        Elsewhere {
+            why: "the package's own tests run it",
+            by: ("Makefile", "\nmetastable: "),
+        },
+    ),
+    (
+        "make metastable ARGS=--told",
+        Elsewhere {
+            why: "the package's own tests run it",
+            by: ("Makefile", "\nmetastable: "),
+        },
+    ),
+    (
         "make bench-rss",
         Elsewhere {
             why: "it measures a release build",
