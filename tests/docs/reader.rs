@@ -18,8 +18,8 @@ use crate::output::difference;
 use crate::pages::{Step, steps};
 use crate::service::Service;
 
-/// Longer than anything takes that a page has its reader wait for.
-const PATIENCE: Duration = Duration::from_secs(180);
+/// Longer than anything takes that a page has its reader wait for: the ramp of a policy that says nothing about it takes 4 min.
+const PATIENCE: Duration = Duration::from_secs(420);
 
 /// Commands that only look: a reader looks again until it is as the page shows.
 const LOOKS: [&str; 9] = [

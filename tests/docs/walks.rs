@@ -13,6 +13,7 @@ const QUICK_START: &[&str] = &[
     "docs/faq.md",
     "docs/gitops.md",
     "docs/kubectl-hedge.md",
+    "docs/metastable.md",
     "docs/metrics.md",
     "docs/runbooks.md",
     "docs/sizing.md",
