@@ -419,7 +419,10 @@ async fn the_doctor_finds_what_is_wrong_and_says_what_to_do() {
     scene.apply(&policy("kb")).await;
     scene.reason("Tuned").await;
     told(&person, "Tuned").await;
-    let well = person.does("doctor").await;
+    // The leader is no pod here, whose account would be asked for.
+    let (_, account) = scene.operator.user().rsplit_once(':').unwrap();
+    let doctor = format!("doctor --service-account {account}");
+    let well = person.does(&doctor).await;
     for about in [
         "ok       CRD: ",
         "ok       operator: ",
@@ -455,7 +458,7 @@ async fn the_doctor_finds_what_is_wrong_and_says_what_to_do() {
         .await
         .unwrap();
     eventually("the doctor finds both", SOON, async || {
-        let ill = person.types("doctor").await;
+        let ill = person.types(&doctor).await;
         ensure!(ill.code == Some(1), "{ill:?}");
         let said = &ill.stdout;
         ensure!(
