@@ -53,9 +53,10 @@ impl Stage {
         self.quicken_replicas().await;
         let policy = with(policy, "/spec/targets/0/delay", json!({ "min": "700ms" }));
         self.kubectl.apply(&policy.to_string()).await.unwrap();
-        eventually("it is tuned", SOON, async || {
+        eventually("it is tuned, and rests there", 2 * SOON, async || {
             let document = self.document().await?;
-            ensure!(document["reason"] == "Tuned", "it says {document}");
+            let rests = document["reason"] == "Tuned" && document["delayMs"] == 700.0;
+            ensure!(rests, "it says {document}");
             Ok(())
         })
         .await
