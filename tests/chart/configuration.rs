@@ -55,7 +55,9 @@ fn described() -> BTreeSet<String> {
 async fn every_key_of_the_configuration_can_be_said_in_values() {
     let values = with(
         least(),
-        json!({ "sources": every_source(), "watchNamespaces": ["helpdesk", "shop"] }),
+        json!({
+            "sources": every_source(), "watchNamespaces": ["helpdesk", "shop"], "listen": { "statusPagePort": 8082 },
+        }),
     );
     let rendered = configuration("home", &values).await;
     let rendered: Value = serde_saphyr::from_str(&rendered).unwrap();

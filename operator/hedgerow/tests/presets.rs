@@ -59,8 +59,11 @@ const VALUES: &[(&str, &str, &str, f64)] = &[
 fn exposed(scrape: u32) -> String {
     let folder = hedgerow_tests::repository().join("tests/samples");
     let mut text = String::new();
-    for file in std::fs::read_dir(folder).unwrap() {
-        let sample = std::fs::read_to_string(file.unwrap().path()).unwrap();
+    let files = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|file| file.unwrap().path());
+    for file in files.filter(|file| file.extension().is_some_and(|kind| kind == "prom")) {
+        let sample = std::fs::read_to_string(file).unwrap();
         for line in sample
             .lines()
             .filter(|line| !line.starts_with('#') && !line.is_empty())
