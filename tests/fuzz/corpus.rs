@@ -1,4 +1,5 @@
-//! Every input that is kept holds what its target asks: those that reach the most code, and those that once broke something.
+//! Every input that is kept holds what its target asks: samples, those that once broke something, and those
+//! that reach the most code.
 
 #![allow(clippy::unwrap_used)] // It is a test.
 
@@ -9,18 +10,20 @@ use hedgerow_fuzz::TARGETS;
 
 #[test]
 fn every_kept_input_holds() {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+    let fuzz = Path::new(env!("CARGO_MANIFEST_DIR"));
     for target in TARGETS {
-        let mut inputs: Vec<_> = fs::read_dir(corpus.join(target.name))
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .collect();
-        inputs.sort();
-        assert!(!inputs.is_empty(), "{}", target.name);
-        for input in inputs {
-            // Said before, since a panic does not name the file.
-            println!("{}", input.display());
-            (target.check)(&fs::read(&input).unwrap());
+        for kept in ["seeds", "corpus"] {
+            let mut inputs: Vec<_> = fs::read_dir(fuzz.join(kept).join(target.name))
+                .unwrap()
+                .map(|entry| entry.unwrap().path())
+                .collect();
+            inputs.sort();
+            assert!(!inputs.is_empty(), "{kept} of {}", target.name);
+            for input in inputs {
+                // Said before, since a panic does not name the file.
+                println!("{}", input.display());
+                (target.check)(&fs::read(&input).unwrap());
+            }
         }
     }
 }

@@ -19,7 +19,8 @@ const MEAN_TOLERANCE: f64 = 0.05;
 /// refuse the rest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
-    /// `(upper bound in seconds, calls at most that long)`, rising, the last bound +Inf, at least two.
+    /// `(upper bound in seconds, calls at most that long)`, rising, the last bound +Inf, at least two. A native bucket without
+    /// width is two equal bounds.
     buckets: Vec<(f64, f64)>,
     layout: Layout,
 }
@@ -79,7 +80,7 @@ impl Histogram {
     }
 
     /// `(upper bound in seconds, calls at most that long)`, rising, the last bound +Inf. Of a native histogram those that
-    /// hold calls, each beside the bound where it begins.
+    /// hold calls, each beside the bound where it begins, which is the same where a bucket has no width.
     pub fn buckets(&self) -> &[(f64, f64)] {
         &self.buckets
     }

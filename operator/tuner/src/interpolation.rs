@@ -16,9 +16,11 @@ impl Layout {
     /// The time under which `fraction` of the calls of a bucket lie.
     ///
     /// Evenly spread over time; over its logarithm in an exponential bucket, but for the one around zero (`HistogramQuantile`
-    /// in Prometheus' `promql/quantile.go`).
+    /// in Prometheus' `promql/quantile.go`). At the upper edge where the width is no number: the longer time is the safer one.
     pub(crate) fn time(self, (lower, upper): (f64, f64), fraction: f64) -> f64 {
-        if self.is_exponential(lower, upper) {
+        if (upper - lower).is_infinite() {
+            upper
+        } else if self.is_exponential(lower, upper) {
             // A negative bucket is a positive one in the mirror: the formula is the same.
             lower * (upper / lower).powf(fraction)
         } else {
@@ -30,7 +32,7 @@ impl Layout {
     pub(crate) fn fraction(self, (lower, upper): (f64, f64), time: f64) -> f64 {
         if lower >= upper || time >= upper {
             1.0
-        } else if time <= lower {
+        } else if time <= lower || (upper - lower).is_infinite() {
             0.0
         } else if self.is_exponential(lower, upper) {
             (time / lower).ln() / (upper / lower).ln()
@@ -70,6 +72,18 @@ mod tests {
                 (layout.fraction(bucket, middle) - 0.5).abs() < 1e-15,
                 "{bucket:?}"
             );
+        }
+    }
+
+    /// A width that is no number: `-Inf` may be written as a bound, and the largest numbers are too far apart.
+    #[test]
+    fn the_calls_of_a_bucket_without_end_are_at_its_upper_edge() {
+        for lower in [f64::NEG_INFINITY, f64::MIN] {
+            let bucket = (lower, f64::MAX);
+            for layout in [Layout::Classic, Layout::Custom] {
+                assert!(layout.time(bucket, 0.01) >= f64::MAX, "{lower}");
+                assert!(layout.fraction(bucket, 1.0).abs() < 1e-15, "{lower}");
+            }
         }
     }
 

@@ -193,7 +193,11 @@ fn knots(buckets: &[NativeBucket], layout: Layout) -> Vec<(f64, f64)> {
         }
         calls += bucket.calls;
         if bucket.upper < f64::MAX {
-            knots.push((bucket.upper, calls));
+            // A narrow bucket may lie within the rounding at the end of the one before.
+            let end = knots
+                .last()
+                .map_or(bucket.upper, |&(end, _)| end.max(bucket.upper));
+            knots.push((end, calls));
         }
     }
     knots.push((f64::INFINITY, calls));

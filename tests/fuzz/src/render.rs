@@ -78,7 +78,7 @@ fn says_no_more_than_ordered(case: &Case<'_>, document: &str) {
                 "a delay of {delay} ms in {document}"
             ),
             Said::Attempts(attempts) => {
-                assert!(attempts <= most_attempts, "{attempts} attempts in {document}")
+                assert!(attempts <= most_attempts, "{attempts} attempts in {document}");
             }
             Said::Percent(percent) => assert!(
                 percent <= most_percent * (1.0 + 1e-9),

@@ -172,3 +172,13 @@ fn an_exponential_histogram_reaches_beyond_any_deadline() {
     assert!((decision.recommended_ms.unwrap() - expected).abs() < 1e-9);
     assert_eq!(decision.effect.miss_share_unhedged, Some(0.0));
 }
+
+/// The second bucket lies within the rounding at the end of the first, and ends before it.
+#[test]
+fn bounds_never_fall_where_buckets_touch() {
+    let inside = 2.0 - 1e-10;
+    let touching = [(1.0, 2.0, 10.0), (inside, inside + 5e-11, 5.0), (2.0, 3.0, 1.0)];
+    let histogram = read(&touching, None, 16.0).unwrap();
+    let found = histogram.buckets();
+    assert!(found.windows(2).all(|pair| pair[0].0 <= pair[1].0), "{found:?}");
+}
