@@ -185,7 +185,6 @@ async fn no_name_breaks_out() {
         "bool",
         "sum",
         "group_left",
-        "le",
         "inf",
         "nan",
         "start",
