@@ -29,8 +29,11 @@ pub(crate) const FAULTS: [&str; 6] = [
 /// How long the faults last: longer than a write may take and than a lease lasts.
 const A_WHILE: Duration = Duration::from_secs(20);
 
+/// What is answered to whom.
+type Answers = Box<dyn Fn(&Asked) -> Act + Send + Sync>;
+
 /// What is wrong, and what becomes of the watches that there are.
-fn wrong(name: &str) -> (Streams, Box<dyn Fn(&Asked) -> Act + Send + Sync>) {
+fn wrong(name: &str) -> (Streams, Answers) {
     match name {
         "stalled" => (Streams::Dead, Box::new(|_| Act::Hang)),
         "429-with-retry-after" => (
