@@ -107,17 +107,10 @@ test: parts servers helm programs lint ## Run every check and every test, on the
 	@tests/parts/build libfaketime
 	cargo test --workspace --locked
 	@$(MAKE) fuzz-briefly
-	@$(MAKE) test-node-where-allowed
 
-# Real pods need root and namespaces of the kernel. Where a machine does not allow them, that must be seen.
-.PHONY: test-node-where-allowed
-test-node-where-allowed:
-	@status=0; why=$$(tests/node/up --check 2>&1) || status=$$?; \
-	case $$status in \
-	0) $(MAKE) test-node ;; \
-	5) printf '\n*** SKIPPED: the tests with real pods (make test-node). %s\n\n' "$$why" >&2 ;; \
-	*) printf '%s\n' "$$why" >&2; exit 1 ;; \
-	esac
+.PHONY: test-docs
+test-docs: parts helm ## Type every command of README.md and docs/ as a reader would, and compare what is shown
+	cargo test --workspace --locked --test docs -- $(ARGS)
 
 .PHONY: lint
 lint: ## Check format, lints and documentation
@@ -134,7 +127,7 @@ e2e: parts helm ## Run the end-to-end tests alone; ARGS=NAME runs those with NAM
 .PHONY: test-faults
 test-faults: parts ## Break everything, also what takes long (half an hour), and print what was published meanwhile
 	@tests/parts/build libfaketime
-	cargo test --locked -p hedgerow-tests --test faults -- --include-ignored --nocapture $(ARGS)
+	cargo test --workspace --locked --test faults -- --include-ignored --nocapture $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## Fuzz each target for MINUTES (5) from its corpus and keep what is new; ARGS='render policy' names targets

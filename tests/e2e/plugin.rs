@@ -154,7 +154,7 @@ async fn what_is_decided_is_shown_and_explained() {
 
     let history = person.does("history kb").await;
     assert!(
-        history.lines().count() >= 3 && history.contains("WarmingUp"),
+        history.lines().count() >= 3 && history.contains("Ramping"),
         "{history}"
     );
     let missing = person.fails("history no-such", 1).await;
