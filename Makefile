@@ -106,7 +106,6 @@ test: parts servers helm programs lint ## Run every check and every test, on the
 	@echo "== tests: unit, property and end-to-end; a failed end-to-end test leaves its logs in $${CARGO_TARGET_DIR:-target}/e2e"
 	@tests/parts/build libfaketime
 	cargo test --workspace --locked
-	@$(MAKE) fuzz-briefly
 
 .PHONY: test-docs
 test-docs: parts helm ## Type every command of README.md and docs/ as a reader would, and compare what is shown
