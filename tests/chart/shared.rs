@@ -3,8 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::ensure;
-use hedgerow_tests::{Cluster, Helm, HelmVersion, Kubectl, eventually, free_port, repository};
+use hedgerow_tests::{Cluster, Helm, HelmVersion, Kubectl, free_port, repository};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
@@ -102,15 +101,7 @@ pub(crate) async fn established(kubectl: &Kubectl) {
         .await
         .unwrap();
     // Discovery follows later.
-    eventually("the new kind is told of", Duration::from_secs(60), async || {
-        let kinds = kubectl
-            .run(&["api-resources", "--api-group=hedgerow.dev"])
-            .await?;
-        ensure!(kinds.contains("hedgepolicies"), "it tells of {kinds}");
-        Ok(())
-    })
-    .await
-    .unwrap();
+    kubectl.knows_policies(Duration::from_secs(60)).await.unwrap();
 }
 
 /// Fails unless the file holds `expected`; with `HEDGEROW_BLESS` it is written instead. `remedy` is the command that does so.

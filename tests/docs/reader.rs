@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use hedgerow_tests::{
-    Build, Cluster, Output, Part, Prometheus, PrometheusOptions, eventually, hedgerow, kubectl_hedge, part,
-    repository, scratch,
+    Build, Cluster, Output, Part, Prometheus, eventually, hedgerow, kubectl_hedge, part, repository, scratch,
 };
 use tokio::process::Command;
 
@@ -49,11 +48,7 @@ impl Reader {
     pub(crate) async fn new() -> Self {
         let cluster = Arc::new(Cluster::start().await.unwrap().with_controllers().unwrap());
         let service = Service::start().await;
-        let prometheus = PrometheusOptions::new()
-            .job("kb", service.exposition.address())
-            .start()
-            .await
-            .unwrap();
+        let prometheus = service.scraped().await;
         let (nodes, places) = Nodes::of(Arc::clone(&cluster), prometheus.url());
         let reader = Self {
             clone: clone(),
@@ -129,15 +124,7 @@ impl Reader {
 
     /// A person is slower than discovery, which follows a new CRD by a second or two.
     async fn waits_for_the_new_kind(&self) -> Result<()> {
-        let kubectl = self.cluster.kubectl()?;
-        eventually("the new kind is told of", PATIENCE, async || {
-            let kinds = kubectl
-                .run(&["api-resources", "--api-group=hedgerow.dev"])
-                .await?;
-            ensure!(kinds.contains("hedgepolicies"), "it tells of {kinds}");
-            Ok(())
-        })
-        .await
+        self.cluster.kubectl()?.knows_policies(PATIENCE).await
     }
 
     /// Types it into a shell that remembers what was exported before.

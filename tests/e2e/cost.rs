@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use hedgerow_tests::{Build, OperatorOptions, PrometheusOptions, eventually};
+use hedgerow_tests::{Build, OperatorOptions, eventually};
 use serde_json::json;
 
 use crate::policy::{KEY, policy, with};
@@ -24,11 +24,7 @@ async fn of_a_hundred_policies() {
         cluster.namespace("cost").await.unwrap(),
     );
     let service = Service::start().await;
-    let prometheus = PrometheusOptions::new()
-        .job("kb", service.exposition.address())
-        .start()
-        .await
-        .unwrap();
+    let prometheus = service.scraped().await;
     let operator = OperatorOptions::new(cluster, &home, &[&namespace])
         .source(&prometheus.url())
         .build(Build::Release)

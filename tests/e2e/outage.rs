@@ -22,13 +22,19 @@ async fn through_an_outage(scene: &mut Scene, policy: &Value, reason: &str) -> (
     (scene.history().split_off(known), after)
 }
 
+/// A policy whose latency stays known through the whole outage, however long Prometheus takes to come back: what goes
+/// off is told by the signals alone.
+fn known_for_long() -> Value {
+    with(policy("kb"), "/spec/maxStaleness", "10m".into())
+}
+
 /// Off once, and back through the ramp.
 const OFF_AND_BACK: [Option<f64>; 4] = [None, Some(2.5), Some(5.0), Some(10.0)];
 
 #[tokio::test]
 async fn with_signals_hedging_goes_off_after_max_unknown() {
     let mut scene = Scene::start("blind").await;
-    let (history, after) = through_an_outage(&mut scene, &policy("kb"), "SaturationUnknown").await;
+    let (history, after) = through_an_outage(&mut scene, &known_for_long(), "SaturationUnknown").await;
     assert_eq!(budgets(&history), OFF_AND_BACK, "{history:?}");
     // maxUnknown is 10 s since the last fresh reading, which is at most a few seconds older than the outage.
     assert!(
@@ -53,7 +59,7 @@ async fn without_signals_hedging_goes_off_after_max_staleness() {
 #[tokio::test]
 async fn a_prometheus_that_hangs_is_one_that_is_gone() {
     let scene = Scene::start("hang").await;
-    scene.apply(&policy("kb")).await;
+    scene.apply(&known_for_long()).await;
     scene.reason("Tuned").await;
     let known = scene.history().len();
     scene.prometheus.pause().unwrap();

@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use anyhow::{Result, ensure};
-use hedgerow_tests::{Build, Prometheus, PrometheusOptions, eventually, hedgerow};
+use hedgerow_tests::{Build, Prometheus, eventually, hedgerow};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
@@ -59,11 +59,7 @@ async fn plan(policy: &Value, prometheus: &str) -> Planned {
 /// A service with this many queues and enough samples, and its Prometheus.
 async fn measured() -> (Service, Prometheus) {
     let service = Service::start().await;
-    let prometheus = PrometheusOptions::new()
-        .job("kb", service.exposition.address())
-        .start()
-        .await
-        .unwrap();
+    let prometheus = service.scraped().await;
     (service, prometheus)
 }
 

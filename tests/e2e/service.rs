@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hedgerow_tests::{Exposition, Histogram, Series};
+use hedgerow_tests::{Exposition, Histogram, Prometheus, PrometheusOptions, Series};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use rand_distr::{Distribution, LogNormal};
 use tokio::task::AbortHandle;
@@ -54,6 +54,15 @@ impl Service {
             load,
             traffic,
         }
+    }
+
+    /// A Prometheus that scrapes it, and nothing else.
+    pub(crate) async fn scraped(&self) -> Prometheus {
+        PrometheusOptions::new()
+            .job("kb", self.exposition.address())
+            .start()
+            .await
+            .unwrap()
     }
 
     /// Makes every read this many times slower than the median says.

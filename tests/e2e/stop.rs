@@ -1,7 +1,7 @@
 //! A person stops hedging, while Prometheus is down.
 
 use anyhow::{Result, ensure};
-use hedgerow_tests::{Namespace, OperatorOptions, PrometheusOptions, eventually};
+use hedgerow_tests::{Namespace, OperatorOptions, eventually};
 use serde_json::{Value, json};
 
 use crate::policy::{KEY, policy, with};
@@ -39,11 +39,7 @@ async fn every_emergency_stop_works_while_prometheus_is_down() {
         cluster.namespace("there").await.unwrap(),
     );
     let service = Service::start().await;
-    let mut prometheus = PrometheusOptions::new()
-        .job("kb", service.exposition.address())
-        .start()
-        .await
-        .unwrap();
+    let mut prometheus = service.scraped().await;
     let _operator = OperatorOptions::new(cluster, &home, &[&here, &there, &home])
         .source(&prometheus.url())
         .start()

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use futures::future::join_all;
-use hedgerow_tests::{Act, Asked, Gate, Namespace, Operator, OperatorOptions, PrometheusOptions, Streams};
+use hedgerow_tests::{Act, Asked, Gate, Namespace, Operator, OperatorOptions, Streams, eventually};
 use http::StatusCode;
 use serde_json::json;
 
@@ -125,11 +125,7 @@ async fn no_fault_of_the_api_server_makes_hedging_less_safe() {
 #[ignore = "takes five minutes: make test-faults"]
 async fn a_watch_that_is_silently_dead_is_noticed() {
     let service = Service::start().await;
-    let prometheus = PrometheusOptions::new()
-        .job("kb", service.exposition.address())
-        .start()
-        .await
-        .unwrap();
+    let prometheus = service.scraped().await;
     let install = Install::new("dead-watch", &prometheus.url()).await;
     install.says(&["Tuned"]).await.unwrap();
     let fault = now();
@@ -138,18 +134,14 @@ async fn a_watch_that_is_silently_dead_is_noticed() {
     let stop = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "hedgerow-off" } });
     install.namespace.apply(&stop.to_string()).await.unwrap();
     let begun = std::time::Instant::now();
-    while document(&install.namespace, crate::policy::CONFIG_MAP, KEY)
-        .await
-        .unwrap()["reason"]
-        != "Stopped"
-    {
-        assert!(
-            begun.elapsed() < Duration::from_secs(260),
-            "{}",
-            install.operator.log_tail()
-        );
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    }
+    eventually("the stop is noticed", Duration::from_secs(260), async || {
+        let document = document(&install.namespace, crate::policy::CONFIG_MAP, KEY).await?;
+        ensure!(document["reason"] == "Stopped", "{document}");
+        Ok(())
+    })
+    .await
+    .map_err(|error| error.context(install.operator.log_tail()))
+    .unwrap();
     println!("a stop is noticed after {:?}", begun.elapsed());
     let cluster = shared::cluster().await;
     let observer = Observer::of(&cluster.audit(), &install.namespace, crate::policy::CONFIG_MAP);
@@ -159,17 +151,9 @@ async fn a_watch_that_is_silently_dead_is_noticed() {
     )]);
 }
 
-async fn lasting(
-    faults: &[&'static str],
-    time: Duration,
-    wrong: impl Fn(&str) -> (Streams, Box<dyn Fn(&Asked) -> Act + Send + Sync>),
-) {
+async fn lasting(faults: &[&'static str], time: Duration, wrong: impl Fn(&str) -> (Streams, Answers)) {
     let service = Service::start().await;
-    let prometheus = PrometheusOptions::new()
-        .job("kb", service.exposition.address())
-        .start()
-        .await
-        .unwrap();
+    let prometheus = service.scraped().await;
     let url = prometheus.url();
     let installs = join_all(faults.iter().map(|name| Install::new(name, &url))).await;
     for ready in join_all(installs.iter().map(|install| install.says(&["Tuned"]))).await {

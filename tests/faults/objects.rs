@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use futures::future::join_all;
 use futures::{StreamExt as _, stream};
-use hedgerow_tests::{Namespace, OperatorOptions, PrometheusOptions, eventually};
+use hedgerow_tests::{Namespace, OperatorOptions, eventually};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -44,11 +44,7 @@ async fn stage(name: &str) -> Scene {
     // A namespace's name may have 63 characters, the number that it is given included.
     let longest = shared::namespace(&"n".repeat(59)).await;
     let service = Service::start().await;
-    let prometheus = PrometheusOptions::new()
-        .job("kb", service.exposition.address())
-        .start()
-        .await
-        .unwrap();
+    let prometheus = service.scraped().await;
     let operator = OperatorOptions::new(cluster, &home, &[&namespace, &longest])
         .source(&prometheus.url())
         .set("writesPerSecond", json!(200))

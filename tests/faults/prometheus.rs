@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use axum::body::Bytes;
 use futures::future::join_all;
-use hedgerow_tests::{Act, Asked, Gate, PrometheusOptions, scratch, steadily};
+use hedgerow_tests::{Act, Asked, Gate, scratch, steadily};
 use http::{HeaderMap, StatusCode};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
@@ -189,11 +189,7 @@ async fn no_fault_of_a_source_makes_hedging_less_safe() {
         .collect();
     sources[3]["authentication"] = json!({ "bearer": { "tokenFile": token_file } });
     let scene = Scene::with_operator("sources", |operator| operator.set("sources", json!(sources))).await;
-    let mut emptied = PrometheusOptions::new()
-        .job("kb", scene.service.exposition.address())
-        .start()
-        .await
-        .unwrap();
+    let mut emptied = scene.service.scraped().await;
     for (name, gate) in FAULTS.iter().zip(&gates) {
         let server = if *name == "empty-storage" {
             &emptied

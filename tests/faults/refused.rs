@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use futures::future::join_all;
-use hedgerow_tests::{Namespace, OperatorOptions, PrometheusOptions, eventually, steadily};
+use hedgerow_tests::{Namespace, OperatorOptions, eventually, steadily};
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
 
@@ -82,11 +82,7 @@ async fn a_namespace_that_refuses_writes_takes_no_other_along() {
         ["denied", "full", "ending", "well"].map(|name| async move { shared::namespace(name).await });
     let (denied, full, ending, well) = (denied.await, full.await, ending.await, well.await);
     let service = Service::start().await;
-    let prometheus = PrometheusOptions::new()
-        .job("kb", service.exposition.address())
-        .start()
-        .await
-        .unwrap();
+    let prometheus = service.scraped().await;
     let operator = OperatorOptions::new(cluster, &home, &[&denied, &full, &ending, &well])
         .source(&prometheus.url())
         .start()

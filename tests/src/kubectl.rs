@@ -1,12 +1,13 @@
 //! kubectl.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use tokio::process::Command;
 
 use crate::output::{Output, output_of};
-use crate::{Part, part};
+use crate::{Part, eventually, part};
 
 /// The real kubectl, bound to one kubeconfig.
 #[derive(Clone, Debug)]
@@ -105,6 +106,19 @@ impl Kubectl {
             .envs(self.plugins.iter().map(|folder| ("PATH", folder)))
             .args(arguments);
         output_of(command, input).await
+    }
+
+    /// Waits until it knows what a policy is: discovery follows a new CRD by a second or two.
+    ///
+    /// # Errors
+    /// When it does not within that time.
+    pub async fn knows_policies(&self, within: Duration) -> Result<()> {
+        eventually("the new kind is told of", within, async || {
+            let kinds = self.run(&["api-resources", "--api-group=hedgerow.dev"]).await?;
+            ensure!(kinds.contains("hedgepolicies"), "it tells of {kinds}");
+            Ok(())
+        })
+        .await
     }
 
     async fn succeed(&self, arguments: &[&str], input: &str) -> Result<String> {

@@ -38,8 +38,8 @@ pub use http::http_client;
 pub use kubectl::Kubectl;
 pub use link::{Condition, Link};
 pub use metric_family::{
-    MetricFamilies, MetricFamily, documented_labels, documented_metrics, exported_metrics, series,
-    with_metrics_documented,
+    MetricFamilies, MetricFamily, documented_labels, documented_metrics, exported_metrics,
+    metrics_are_documented, metrics_page, series, values_are_documented,
 };
 pub use node::{Image, Node};
 pub use operator::{Build, Operator, OperatorOptions, hedgerow, kubectl_hedge, run_as, run_installed};

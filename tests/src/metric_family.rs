@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::repository;
 
 /// A metric as it is asked for: a counter with `_total`, a histogram without `_bucket`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +23,7 @@ pub struct MetricFamily {
 /// Metrics by name.
 pub type MetricFamilies = BTreeMap<String, MetricFamily>;
 
+const METRICS_PAGE: &str = "docs/metrics.md";
 const HEADER: [&str; 5] = ["metric", "type", "unit", "labels", "what it says"];
 
 /// Reads an exposition in the format OpenMetrics.
@@ -149,11 +152,59 @@ pub fn documented_labels(page: &str, heading: &str) -> Result<BTreeMap<String, B
     rows.iter().map(label).collect()
 }
 
-/// The page with the table under a heading written anew.
+/// Holds the table of metrics under a heading of `docs/metrics.md` against what is exported; with `HEDGEROW_BLESS` in the
+/// environment it is written anew before, by this command.
 ///
 /// # Errors
-/// When there is no such table.
-pub fn with_metrics_documented(page: &str, heading: &str, families: &MetricFamilies) -> Result<String> {
+/// When they differ, or there is no such table.
+pub fn metrics_are_documented(heading: &str, exported: MetricFamilies, command: &str) -> Result<()> {
+    let path = repository().join(METRICS_PAGE);
+    if std::env::var_os("HEDGEROW_BLESS").is_some() {
+        let page = with_metrics_documented(&metrics_page()?, heading, &exported)?;
+        std::fs::write(path, page)?;
+    }
+    let without_values = exported.into_iter().map(|(name, mut family)| {
+        family.labels.values_mut().for_each(BTreeSet::clear);
+        (name, family)
+    });
+    let exported: MetricFamilies = without_values.collect();
+    let documented = documented_metrics(&metrics_page()?, heading)?;
+    ensure!(
+        documented == exported,
+        "{METRICS_PAGE} is not what is exported; mend it with HEDGEROW_BLESS=1 {command}\nit says {documented:#?}\n\
+         exported is {exported:#?}"
+    );
+    Ok(())
+}
+
+/// Holds the values of the labels that are exported against those that `docs/metrics.md` lists; none listed: any.
+///
+/// # Errors
+/// When one is not listed, or a label is not explained.
+pub fn values_are_documented(exported: &MetricFamilies) -> Result<()> {
+    let explained = documented_labels(&metrics_page()?, "Labels")?;
+    for (label, values) in exported.values().flat_map(|family| &family.labels) {
+        let listed = explained
+            .get(label)
+            .with_context(|| format!("{METRICS_PAGE} does not explain the label {label}"))?;
+        ensure!(
+            listed.is_empty() || values.is_subset(listed),
+            "{label} has the values {values:?}, and {METRICS_PAGE} lists {listed:?}"
+        );
+    }
+    Ok(())
+}
+
+/// `docs/metrics.md`.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn metrics_page() -> Result<String> {
+    std::fs::read_to_string(repository().join(METRICS_PAGE)).context(METRICS_PAGE)
+}
+
+/// The page with the table under a heading written anew.
+fn with_metrics_documented(page: &str, heading: &str, families: &MetricFamilies) -> Result<String> {
     let mut table = format!("| {} |\n|{}\n", HEADER.join(" | "), " --- |".repeat(HEADER.len()));
     for (name, family) in families {
         let labels: Vec<String> = family.labels.keys().map(|label| format!("`{label}`")).collect();

@@ -60,7 +60,8 @@ async fn explanation(
     }
 }
 
-async fn guard(request: Request, next: Next) -> Response {
+/// Answers requests for a name of loopback alone.
+pub(crate) async fn guard(request: Request, next: Next) -> Response {
     let mut response = if is_asked_for(request.headers()) {
         next.run(request).await
     } else {
@@ -77,7 +78,7 @@ async fn guard(request: Request, next: Next) -> Response {
 }
 
 /// Whether a request is for a name of loopback.
-pub(crate) fn is_asked_for(headers: &HeaderMap) -> bool {
+fn is_asked_for(headers: &HeaderMap) -> bool {
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
     let authority: Option<http::uri::Authority> = host.and_then(|host| host.parse().ok());
     authority.is_some_and(|authority| matches!(authority.host(), "localhost" | "127.0.0.1" | "[::1]"))

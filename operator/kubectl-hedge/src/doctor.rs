@@ -168,10 +168,8 @@ async fn operator(session: &Session, findings: &mut Findings) -> Option<Leader> 
                 Level::Problem,
                 "operator",
                 format!(
-                    "{} held the lease last, and has been silent for {} s: no replica runs, so that nothing is decided. Look at \
-                     the pods of namespace {}",
-                    leader.pod,
-                    leader.silent.as_secs(),
+                    "{}: no replica runs, so that nothing is decided. Look at the pods of namespace {}",
+                    leader.last_known(),
                     leader.namespace
                 ),
             );

@@ -44,6 +44,12 @@ impl Leader {
     pub(crate) fn is_alive(&self) -> bool {
         self.silent <= self.patience
     }
+
+    /// Who it was, and for how long nothing has been heard of it.
+    pub(crate) fn last_known(&self) -> String {
+        let (pod, silent) = (&self.pod, self.silent.as_secs());
+        format!("{pod} held the lease last, and has been silent for {silent} s")
+    }
 }
 
 /// Why no leader is known.
@@ -110,11 +116,7 @@ pub(crate) async fn find(session: &Session) -> Result<Leader, NoLeader> {
 /// That no replica is at work, and since when; `None` when one is, or where nobody can tell.
 pub(crate) async fn silence(session: &Session) -> Option<String> {
     match find(session).await {
-        Ok(leader) if !leader.is_alive() => Some(format!(
-            "{} held the lease last, and has been silent for {} s",
-            leader.pod,
-            leader.silent.as_secs()
-        )),
+        Ok(leader) if !leader.is_alive() => Some(leader.last_known()),
         Err(none) if none.nobody_leads => Some(none.text),
         _ => None,
     }

@@ -156,14 +156,7 @@ async fn on_policy(session: &Session, home: &Home, policy: &PolicyKey) -> Outcom
     }
     let lift = |order: &mut Order| {
         if order.whole {
-            let (all, lifts) = if home.is(namespace) {
-                ("everything".to_owned(), "kubectl hedge on --all".to_owned())
-            } else {
-                (
-                    format!("namespace {namespace}"),
-                    format!("kubectl hedge on -n {namespace}"),
-                )
-            };
+            let (all, lifts) = whole_of(home, namespace);
             return Err(Failure::failed(format!(
                 "{policy} stays off: {all} is stopped as a whole{}. Nothing was changed; {lifts} lifts that",
                 because(order)
@@ -248,15 +241,8 @@ pub(crate) async fn in_force(session: &Session, namespaces: &[String]) -> (Vec<S
         {
             Ok(order) => {
                 if order.whole {
-                    let (all, lifts) = if home.is(namespace) {
-                        ("everything".to_owned(), "--all".to_owned())
-                    } else {
-                        (format!("namespace {namespace}"), format!("-n {namespace}"))
-                    };
-                    stops.push(format!(
-                        "{all} is stopped{}: kubectl hedge on {lifts} lifts it",
-                        because(&order)
-                    ));
+                    let (all, lifts) = whole_of(&home, namespace);
+                    stops.push(format!("{all} is stopped{}: {lifts} lifts it", because(&order)));
                 }
                 for policy in &order.named {
                     let why = order
@@ -272,6 +258,18 @@ pub(crate) async fn in_force(session: &Session, namespaces: &[String]) -> (Vec<S
         }
     }
     (stops, unseen)
+}
+
+/// What a stop as a whole in `namespace` stops, and the command that lifts it.
+fn whole_of(home: &Home, namespace: &str) -> (String, String) {
+    if home.is(namespace) {
+        ("everything".to_owned(), "kubectl hedge on --all".to_owned())
+    } else {
+        (
+            format!("namespace {namespace}"),
+            format!("kubectl hedge on -n {namespace}"),
+        )
+    }
 }
 
 /// The ConfigMaps that may stop a policy of `namespace`.

@@ -115,6 +115,20 @@ pub struct WindowCounts {
     pub wins: Option<f64>,
 }
 
+impl WindowCounts {
+    /// Hedges sent per call; `None` without calls.
+    pub fn hedged(&self) -> Option<f64> {
+        (self.calls > 0.0).then(|| self.hedges / self.calls)
+    }
+
+    /// The share of the hedges sent that answered first; `None` without hedges, and when wins are not known.
+    pub fn won(&self) -> Option<f64> {
+        self.wins
+            .filter(|_| self.hedges > 0.0)
+            .map(|wins| wins / self.hedges)
+    }
+}
+
 /// A reading of a saturation signal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Signal {
@@ -144,4 +158,25 @@ pub enum Alert {
     Pending,
     /// It fires.
     Firing,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::WindowCounts;
+
+    #[test]
+    fn shares_of_nothing_are_not_known() {
+        let counts = |calls, hedges, wins| WindowCounts {
+            window: std::time::Duration::from_secs(60),
+            calls,
+            hedges,
+            blocked: None,
+            wins,
+        };
+        assert_eq!(counts(400.0, 20.0, Some(5.0)).hedged(), Some(0.05));
+        assert_eq!(counts(400.0, 20.0, Some(5.0)).won(), Some(0.25));
+        assert_eq!(counts(400.0, 20.0, None).won(), None);
+        assert_eq!(counts(400.0, 0.0, Some(0.0)).won(), None);
+        assert_eq!(counts(0.0, 0.0, Some(0.0)).hedged(), None);
+    }
 }

@@ -10,9 +10,7 @@ mod frozen;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use hedgerow_tests::{
-    AuditEvent, Link, Mark, Operator, OperatorOptions, PrometheusOptions, eventually, steadily,
-};
+use hedgerow_tests::{AuditEvent, Link, Mark, Operator, OperatorOptions, eventually, steadily};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -60,8 +58,7 @@ impl Replicas {
         let namespace = shared::namespace(name).await;
         let home = shared::namespace(&format!("{name}-operator")).await;
         let service = Service::start().await;
-        let prometheus = PrometheusOptions::new().job("kb", service.exposition.address());
-        let prometheus = prometheus.start().await.unwrap();
+        let prometheus = service.scraped().await;
         let link = cluster.link().await.unwrap();
         let install = OperatorOptions::new(cluster, &home, &[&namespace]).source(&prometheus.url());
         let leader = install.clone().through(&link).start().await.unwrap();

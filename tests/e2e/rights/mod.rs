@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use hedgerow_api::HedgePolicy;
-use hedgerow_tests::{AuditEvent, Cluster, Mark, Namespace, OperatorOptions, PrometheusOptions, eventually};
+use hedgerow_tests::{AuditEvent, Cluster, Mark, Namespace, OperatorOptions, eventually};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
@@ -53,8 +53,7 @@ async fn of_an_install_for_the_cluster_each_is_needed_and_none_is_missing() {
 async fn each_right_is_needed(cluster: &Cluster, namespace: &Namespace, watched: &[&Namespace]) {
     let home = cluster.namespace("rights-operator").await.unwrap();
     let service = Service::start().await;
-    let prometheus = PrometheusOptions::new().job("kb", service.exposition.address());
-    let prometheus = prometheus.start().await.unwrap();
+    let prometheus = service.scraped().await;
     let install = OperatorOptions::new(cluster, &home, watched).source(&prometheus.url());
     let operator = install.nudging().start().await.unwrap();
     let mut scene = Scene {

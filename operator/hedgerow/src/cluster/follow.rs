@@ -169,12 +169,7 @@ where
 
     /// Takes in all that there is; returns the version to watch from.
     async fn list(&self) -> kube::Result<String> {
-        let mut params = ListParams {
-            label_selector: self.source.labels.clone(),
-            field_selector: self.source.fields.clone(),
-            limit: Some(PAGE),
-            ..ListParams::default()
-        };
+        let mut params = self.at_most(PAGE);
         let mut found = Vec::new();
         loop {
             let page = self.source.api.list(&params).await?;
@@ -188,16 +183,26 @@ where
         }
     }
 
+    /// Asks for so many of them at once.
+    fn at_most(&self, limit: u32) -> ListParams {
+        ListParams {
+            label_selector: self.source.labels.clone(),
+            field_selector: self.source.fields.clone(),
+            limit: Some(limit),
+            ..ListParams::default()
+        }
+    }
+
     /// Whether the server does not know `version` yet: a watch from there would be silent until it does, and an emergency
     /// stop would not be heard. Versions are numbers that grow (Kubernetes 1.35 promises it); others cannot be compared.
     async fn is_behind(&self, version: &str) -> kube::Result<bool> {
-        let params = ListParams {
-            label_selector: self.source.labels.clone(),
-            field_selector: self.source.fields.clone(),
-            limit: Some(1),
-            ..ListParams::default()
-        };
-        let newest = self.source.api.list(&params).await?.metadata.resource_version;
+        let newest = self
+            .source
+            .api
+            .list(&self.at_most(1))
+            .await?
+            .metadata
+            .resource_version;
         let numbers = newest
             .unwrap_or_default()
             .parse::<u64>()

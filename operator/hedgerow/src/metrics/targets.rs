@@ -128,13 +128,7 @@ const GAUGES: [TargetGauge; 16] = [
         name: "target_hedged",
         unit: "ratio",
         help: "Hedges sent per call, as clients counted them last; absent without counters.",
-        values: |decision, labels| {
-            let counted = counted(decision);
-            one(
-                labels,
-                counted.and_then(|counts| share(counts.hedges, counts.calls)),
-            )
-        },
+        values: |decision, labels| one(labels, counted(decision).and_then(WindowCounts::hedged)),
     },
     TargetGauge {
         name: "target_expected_hedged",
@@ -146,13 +140,7 @@ const GAUGES: [TargetGauge; 16] = [
         name: "target_won",
         unit: "ratio",
         help: "The share of the hedges sent that answered first, as clients counted them last; absent without counters.",
-        values: |decision, labels| {
-            let counted = counted(decision);
-            one(
-                labels,
-                counted.and_then(|counts| share(counts.wins?, counts.hedges)),
-            )
-        },
+        values: |decision, labels| one(labels, counted(decision).and_then(WindowCounts::won)),
     },
     TargetGauge {
         name: "target_missed_deadline",
@@ -207,11 +195,6 @@ fn of_signals(
 /// What clients counted over the narrowest window in use.
 fn counted(decision: &Decision) -> Option<&WindowCounts> {
     decision.counts.as_ref()?.windows.first()
-}
-
-/// A part of what is there at all.
-fn share(part: f64, of: f64) -> Option<f64> {
-    (of > 0.0).then(|| part / of)
 }
 
 fn truth(holds: bool) -> f64 {
@@ -309,11 +292,6 @@ mod tests {
         assert_eq!(unknown(UnknownReason::NoTraffic), [(Vec::new(), 0.0)]);
         assert_eq!(unknown(UnknownReason::TooFewSamples), [(Vec::new(), 0.0)]);
         assert_eq!(unknown(UnknownReason::MetricNotFound), [(Vec::new(), 1.0)]);
-    }
-
-    #[test]
-    fn shares_of_nothing_are_not_known() {
-        assert_eq!((share(1.0, 4.0), share(0.0, 0.0)), (Some(0.25), None));
     }
 
     #[test]

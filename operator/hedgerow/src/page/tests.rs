@@ -1,4 +1,5 @@
 use axum::body::{Body, to_bytes};
+use axum::http::StatusCode;
 use hedgerow_tests::{Browser, Look, file_url};
 use hedgerow_tuner::{Diagnosis, DiagnosisReason, Unknown, UnknownReason};
 use tower::ServiceExt;

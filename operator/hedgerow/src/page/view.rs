@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use hedgerow_tuner::{Decision, Mode, SignalView, SwitchState, Timestamp};
+use hedgerow_tuner::{Decision, Mode, SignalView, SwitchState, Timestamp, WindowCounts};
 use maud::{DOCTYPE, Markup, html};
 
 use super::chart::chart;
@@ -253,7 +253,6 @@ fn numbers(target: &TargetView, decision: &Decision) -> Markup {
     let hedging = decision.orders.hedging;
     let latency = &decision.latency;
     let counted = decision.counts.as_ref().and_then(|counts| counts.windows.first());
-    let share = |part: f64, of: f64| (of > 0.0).then(|| words::share(part / of));
     let limited = decision.limited_by.map(|limit| format!(", {}", limit.as_str()));
     let asked = decision.recommended_ms.map(words::millis);
     let pair = |name: &str, value: Option<String>| html! { div { dt { (name) } dd { (known(value)) } } };
@@ -262,8 +261,8 @@ fn numbers(target: &TargetView, decision: &Decision) -> Markup {
             (pair("delay", hedging.map(|hedging| words::millis(hedging.delay_ms))))
             (pair("asked for", asked.map(|asked| format!("{asked}{}", limited.unwrap_or_default()))))
             (pair("budget", hedging.map(|hedging| budget(hedging.percent, target.rules.budget.percent))))
-            (pair("hedged", counted.and_then(|counts| share(counts.hedges, counts.calls))))
-            (pair("won", counted.and_then(|counts| share(counts.wins?, counts.hedges))))
+            (pair("hedged", counted.and_then(WindowCounts::hedged).map(words::share)))
+            (pair("won", counted.and_then(WindowCounts::won).map(words::share)))
             (pair("p50", latency.p50_ms.map(words::millis)))
             (pair("p95", latency.p95_ms.map(words::millis)))
             (pair("p99", latency.p99_ms.map(words::millis)))

@@ -133,7 +133,7 @@ fn basis(basis: Basis) -> String {
 /// The share of the hedges that answered first, over the widest window in which there were any.
 fn win_share(windows: &[WindowCounts]) -> Option<f64> {
     let counts = windows.iter().rfind(|counts| counts.hedges > 0.0)?;
-    Some(counts.wins? / counts.hedges)
+    counts.won()
 }
 
 /// A limit of the budget is told with the budget.

@@ -10,6 +10,9 @@
     reason = "all of it is tests, helpers included"
 )]
 
+#[allow(dead_code, reason = "the simulations use the rest")]
+#[path = "../common/mod.rs"]
+mod common;
 mod explore;
 mod monitor;
 mod mutants;

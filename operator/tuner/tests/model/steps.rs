@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use hedgerow_tuner::{
-    Alert, Budget, Delay, Histogram, Latency, Line, Measures, Mode, NoBenefit, Plateau, Readings, Reason,
-    Rules, Signal, SignalRules, SignalValue, Stop, SwitchRules, Timestamp, Unknown, UnknownReason,
-    WindowReading, Windows,
+    Alert, Delay, Histogram, Latency, Line, Readings, Reason, Rules, Signal, SignalRules, SignalValue, Stop,
+    SwitchRules, Timestamp, Unknown, UnknownReason, WindowReading, Windows,
 };
+
+use crate::common;
 
 /// Between two decisions.
 pub(crate) const STEP: Duration = Duration::from_secs(60);
@@ -25,33 +26,16 @@ pub(crate) fn rules() -> Rules {
         name: "incident".to_owned(),
         line: Line::Alert,
     };
+    let common = common::rules();
     Rules {
-        mode: Mode::Enforce,
-        measure: "simulated_seconds/Seconds".to_owned(),
-        measures: Measures::default(),
-        counted: false,
-        no_benefit: NoBenefit::default(),
-        deadline: None,
-        fan_out: None,
         delay: Delay {
-            quantile: 0.95,
-            min: Duration::from_millis(1),
             max: Duration::from_secs(1),
-            add: Duration::ZERO,
-            plateau: Plateau::Follow,
-        },
-        budget: Budget {
-            percent: 10.0,
-            limited_by_source: false,
-            max_attempts: 2,
-            max_concurrent: 100,
-            min_per_second: 0.0,
+            ..common.delay
         },
         windows: Windows {
             window: 10 * STEP,
             max_window: 10 * STEP,
-            min_samples: 400,
-            low_confidence: false,
+            ..common.windows
         },
         switch: SwitchRules {
             signals: vec![value, alert],
@@ -61,6 +45,7 @@ pub(crate) fn rules() -> Rules {
         },
         max_staleness: 2 * STEP,
         propagation: STEP,
+        ..common
     }
 }
 
