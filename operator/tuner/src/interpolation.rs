@@ -22,7 +22,8 @@ impl Layout {
             upper
         } else if self.is_exponential(lower, upper) {
             // A negative bucket is a positive one in the mirror: the formula is the same.
-            lower * (upper / lower).powf(fraction)
+            // The ratio of bounds that are far apart is beyond numbers.
+            (lower * (upper / lower).powf(fraction)).min(upper)
         } else {
             lower + (upper - lower) * fraction
         }
@@ -73,6 +74,12 @@ mod tests {
                 "{bucket:?}"
             );
         }
+    }
+
+    #[test]
+    fn no_time_is_beyond_its_bucket() {
+        let bucket = (0.05, 2.973e307);
+        assert!(Layout::Exponential.time(bucket, 0.5) <= bucket.1);
     }
 
     /// A width that is no number: `-Inf` may be written as a bound, and the largest numbers are too far apart.
