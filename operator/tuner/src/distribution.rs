@@ -34,7 +34,7 @@ impl Histogram {
     /// where they are not finite.
     ///
     /// # Errors
-    /// - `NotANumber`, `OutOfRange`: a count that is NaN, negative or infinite;
+    /// - `NotANumber`, `OutOfRange`: a count that is NaN, negative or infinite, a bound of -Inf;
     /// - `NotAHistogram`: no +Inf bucket, fewer than two buckets, counts per bucket instead of cumulative ones, or a total
     ///   that differs from `count` by more than 1 %;
     /// - `NonMonotonic`: the repair would move more than 1 % of the mass;
@@ -188,7 +188,7 @@ fn merged(buckets: impl IntoIterator<Item = (f64, f64)>) -> Result<Vec<(f64, f64
                 "a bucket's bound or count is NaN",
             ));
         }
-        if count < 0.0 || count.is_infinite() {
+        if count < 0.0 || count.is_infinite() || bound <= f64::NEG_INFINITY {
             return Err(Unknown::new(
                 UnknownReason::OutOfRange,
                 format!("the bucket up to {bound} s counts {count}"),

@@ -19,13 +19,16 @@ impl Layout {
     /// in Prometheus' `promql/quantile.go`). At the upper edge where the width is no number: the longer time is the safer one.
     pub(crate) fn time(self, (lower, upper): (f64, f64), fraction: f64) -> f64 {
         if (upper - lower).is_infinite() {
-            upper
-        } else if self.is_exponential(lower, upper) {
+            return upper;
+        }
+        let time = if self.is_exponential(lower, upper) {
             // A negative bucket is a positive one in the mirror: the formula is the same.
             lower * (upper / lower).powf(fraction)
         } else {
             lower + (upper - lower) * fraction
-        }
+        };
+        // By rounding, or where the ratio of the bounds is beyond numbers.
+        time.min(upper)
     }
 
     /// The share of the calls of a bucket that lie under `time`: the inverse of [`Layout::time`].
@@ -73,6 +76,12 @@ mod tests {
                 "{bucket:?}"
             );
         }
+    }
+
+    #[test]
+    fn no_time_is_beyond_its_bucket() {
+        assert!(Layout::Exponential.time((0.05, 2.973e307), 0.5) <= 2.973e307);
+        assert!(Layout::Classic.time((-0.1, 0.001), 1.0) <= 0.001);
     }
 
     /// A width that is no number: `-Inf` may be written as a bound, and the largest numbers are too far apart.

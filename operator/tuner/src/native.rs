@@ -34,7 +34,7 @@ impl Histogram {
     ///
     /// # Errors
     /// - `NotANumber`, `OutOfRange`: a bound or a count that is NaN, a count that is negative or infinite, a bucket that
-    ///   ends before it begins;
+    ///   ends before it begins, or at -Inf;
     /// - `NotAHistogram`: buckets that overlap, none with a finite bound, or a total that differs from `count` by more
     ///   than 1 %;
     /// - `BucketsUnsuitable`: bounds made for milliseconds hold seconds, or the mean cannot come from these buckets;
@@ -98,7 +98,7 @@ fn populated(buckets: impl IntoIterator<Item = NativeBucket>) -> Result<Vec<Nati
                 "a bucket's bound or count is NaN",
             ));
         }
-        if calls < 0.0 || calls.is_infinite() || lower > upper {
+        if calls < 0.0 || calls.is_infinite() || lower > upper || upper <= f64::NEG_INFINITY {
             return Err(Unknown::new(
                 UnknownReason::OutOfRange,
                 format!("the bucket from {lower} s to {upper} s counts {calls}"),

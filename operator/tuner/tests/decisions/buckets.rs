@@ -393,6 +393,16 @@ fn le_exclusive_and_sum_approximate_as_envoy_has_them_pass() {
     assert_near(histogram.quantile(0.99).estimate(), 9.65);
 }
 
+/// A quantile would be no number, or infinitely negative.
+#[test]
+fn a_bound_of_minus_infinity_is_refused() {
+    for calls in [0.0, 5.0] {
+        let buckets = [(f64::NEG_INFINITY, calls), (2.0, 100.0), (INF, 100.0)];
+        let why = Histogram::from_cumulative(buckets, None, None).unwrap_err();
+        assert_eq!(why.reason, UnknownReason::OutOfRange, "{why}");
+    }
+}
+
 #[test]
 fn counts_that_are_no_counts_are_refused() {
     assert_eq!(

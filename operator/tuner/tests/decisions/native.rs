@@ -173,6 +173,16 @@ fn an_exponential_histogram_reaches_beyond_any_deadline() {
     assert_eq!(decision.effect.miss_share_unhedged, Some(0.0));
 }
 
+#[test]
+fn a_bucket_that_ends_at_minus_infinity_is_refused() {
+    let below_everything = (-INF, -INF, 3.0);
+    assert_eq!(refused(&[below_everything], None, 3.0), UnknownReason::OutOfRange);
+    assert_eq!(
+        refused(&[below_everything, (1.0, 2.0, 97.0)], None, 100.0),
+        UnknownReason::OutOfRange
+    );
+}
+
 /// The second bucket lies within the rounding at the end of the first, and ends before it.
 #[test]
 fn bounds_never_fall_where_buckets_touch() {
