@@ -16,7 +16,7 @@ const USUAL_P95: Duration = Duration::from_millis(200);
 pub(crate) enum Scenario {
     /// One replica of the 16 takes ten times as long.
     SlowReplica,
-    /// All replicas are slow at the same moments: hedging cannot help.
+    /// All replicas stand still at the same moments: hedging cannot help.
     SlowTogether,
     /// One replica answers early, with old data.
     StaleReplica,
@@ -60,7 +60,7 @@ impl Scenario {
         match self {
             Self::SlowReplica => "one replica of 16 takes ten times as long",
             Self::SlowTogether => {
-                "all replicas are eight times as slow at the same moments, 0.25 s of each 4"
+                "all replicas stand still at the same moments, 0.15 s of each 4, as on a disk that they share"
             }
             Self::StaleReplica => "one replica of 16 answers in a tenth of the time, with old data",
             Self::FirstError => "one replica of 16 answers 503 at once",
@@ -76,8 +76,8 @@ impl Scenario {
     /// How the servers are before and after.
     pub(crate) const fn usual(self) -> &'static str {
         match self {
-            // Bouts are to be longer than any delay.
-            Self::SlowTogether => "latency=0.02",
+            // Stalls are to be longer than any delay.
+            Self::SlowTogether => "stalled=false&latency=0.02",
             _ => USUAL,
         }
     }
@@ -103,11 +103,11 @@ impl Scenario {
         match self {
             Self::SlowReplica => Injection::Once("latency=4&shard=0&replica=0"),
             Self::SlowTogether => Injection::Bouts {
-                how: "latency=0.16",
-                // Longer than the delay, so that a hedge finds the other replica slow too; and so short that the budget bears the
-                // hedges of one: what is kept back hides what it would have found. A minute, which is the window, holds 15 of
-                // them at any time: so the delay rests.
-                lasts: Duration::from_millis(250),
+                how: "stalled=true",
+                // Longer than the delay, so that a hedge finds the other replica still too; and so short that the budget bears
+                // most of the hedges of one: what is kept back hides what it would have found. A minute, which is the window,
+                // holds 15 of them at any time: so the delay rests.
+                lasts: Duration::from_millis(150),
                 every: Duration::from_secs(4),
             },
             Self::StaleReplica => Injection::Once("stale=true&shard=0&replica=0"),

@@ -191,6 +191,8 @@ fn policy(scenario: Scenario) -> Value {
     if scenario == Scenario::SlowTogether {
         target["latency"] =
             json!({ "preset": "HedgerowClient", "matchLabels": labels, "window": "1m", "minSamples": 5000 });
+        // Room to either side: until it is known that replicas are slow together, the delay is taken to be longer.
+        target["delay"] = json!({ "min": "40ms" });
     } else {
         target["latency"] = json!({
             "metric": "shard_read_duration_seconds",

@@ -1,8 +1,7 @@
 //! What can be wrong with a replica.
 
-use std::sync::{Mutex, PoisonError};
-
 use serde::Deserialize;
+use tokio::sync::watch;
 
 /// How a replica behaves now.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -15,11 +14,13 @@ pub(crate) struct Behaviour {
     pub failing: bool,
     /// It works on when its caller has given up.
     pub runs_on: bool,
+    /// It stands still: reads begin when it goes on.
+    pub stalled: bool,
 }
 
 /// The behaviour of a replica, changed from outside while it serves.
 #[derive(Debug)]
-pub(crate) struct Disturbed(Mutex<Behaviour>);
+pub(crate) struct Disturbed(watch::Sender<Behaviour>);
 
 /// What a `POST /control` changes; what it leaves out stays.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -32,6 +33,8 @@ pub(crate) struct Disturbance {
     pub failing: Option<bool>,
     /// See [`Behaviour::runs_on`].
     pub runs_on: Option<bool>,
+    /// See [`Behaviour::stalled`].
+    pub stalled: Option<bool>,
     /// Bulk jobs to queue.
     pub bulk: Option<u64>,
     /// Only the replicas of this shard.
@@ -60,11 +63,12 @@ impl Disturbance {
 
 impl Default for Disturbed {
     fn default() -> Self {
-        Self(Mutex::new(Behaviour {
+        Self(watch::Sender::new(Behaviour {
             latency: 1.0,
             stale: false,
             failing: false,
             runs_on: false,
+            stalled: false,
         }))
     }
 }
@@ -72,18 +76,28 @@ impl Default for Disturbed {
 impl Disturbed {
     /// How it behaves now.
     pub(crate) fn now(&self) -> Behaviour {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.borrow()
+    }
+
+    /// Waits until it does not stand still. How it behaves then.
+    pub(crate) async fn goes_on(&self) -> Behaviour {
+        let mut changes = self.0.subscribe();
+        // It cannot end: the sender is ours.
+        let going = changes.wait_for(|behaviour| !behaviour.stalled).await;
+        going.map_or_else(|_| self.now(), |behaviour| *behaviour)
     }
 
     /// Changes what `wanted` says.
     pub(crate) fn change(&self, wanted: &Disturbance) {
-        let mut now = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *now = Behaviour {
-            latency: wanted.latency.unwrap_or(now.latency),
-            stale: wanted.stale.unwrap_or(now.stale),
-            failing: wanted.failing.unwrap_or(now.failing),
-            runs_on: wanted.runs_on.unwrap_or(now.runs_on),
-        };
+        self.0.send_modify(|now| {
+            *now = Behaviour {
+                latency: wanted.latency.unwrap_or(now.latency),
+                stale: wanted.stale.unwrap_or(now.stale),
+                failing: wanted.failing.unwrap_or(now.failing),
+                runs_on: wanted.runs_on.unwrap_or(now.runs_on),
+                stalled: wanted.stalled.unwrap_or(now.stalled),
+            };
+        });
     }
 }
 
@@ -107,6 +121,7 @@ mod tests {
             stale: true,
             failing: false,
             runs_on: false,
+            stalled: false,
         };
         assert_eq!(disturbed.now(), expected);
     }

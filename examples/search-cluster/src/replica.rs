@@ -110,7 +110,7 @@ impl Replica {
         let slot = self.slots.acquire().await;
         drop(waiting);
         let busy = Busy::new(&self.busy_micros);
-        let behaviour = self.disturbed.now();
+        let behaviour = self.disturbed.goes_on().await;
         sleep(self.time(read.query, &behaviour)).await;
         drop(busy);
         drop(slot);
@@ -261,6 +261,31 @@ mod tests {
         })
         .await;
         assert_eq!((answer, failed), (Answer::Unavailable, Duration::ZERO));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_replica_that_stands_still_reads_when_it_goes_on() {
+        let replica = replica();
+        let stalled = |stalled| Disturbance {
+            stalled: Some(stalled),
+            ..Disturbance::default()
+        };
+        replica.disturb(&stalled(true));
+        let (whole, began) = (replica.time(Some(5), &usual()), Instant::now());
+        let read = Read {
+            query: Some(5),
+            hedge: false,
+        };
+        let stall = Duration::from_millis(250);
+        let (answer, ()) = tokio::join!(Arc::clone(&replica).read(read), async {
+            sleep(stall).await;
+            replica.disturb(&stalled(false));
+        });
+        assert_eq!(answer, Answer::Section(CURRENT_VERSION));
+        // The clock of timers goes by milliseconds.
+        assert!(
+            began.elapsed() >= stall + whole && began.elapsed() < stall + whole + Duration::from_millis(3)
+        );
     }
 
     #[test]

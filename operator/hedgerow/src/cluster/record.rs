@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use hedgerow_api::names::{
     INSTANCE_ANNOTATION, MEMORY_ANNOTATION, POLICY_ANNOTATION, POLICY_UID_ANNOTATION, RELEASED_ANNOTATION,
 };
-use hedgerow_tuner::Memory;
+use hedgerow_tuner::{Memory, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use serde::Deserialize;
+use serde_json::Value;
 
 use super::name::{NamespacedName, PolicyKey};
 
@@ -36,7 +38,8 @@ pub struct OutputRecord {
     pub collected: bool,
     /// Whether it was written off and left.
     pub released: bool,
-    /// What the tuner remembers of each target. Memory that cannot be read is left out: those targets warm up again.
+    /// What the tuner remembers of each target. Of memory that cannot be read, only its revision and when it was written:
+    /// those targets warm up again.
     pub memory: BTreeMap<String, Memory>,
 }
 
@@ -80,15 +83,29 @@ pub(super) fn format_memory(memory: &BTreeMap<String, Memory>) -> Result<String,
 
 /// Each target by itself, so that one that cannot be read takes no other with it.
 fn parse_memory(text: &str) -> BTreeMap<String, Memory> {
-    let targets: BTreeMap<String, serde_json::Value> = serde_json::from_str(text).unwrap_or_default();
-    let read = |(target, value)| Some((target, serde_json::from_value(value).ok()?));
+    let targets: BTreeMap<String, Value> = serde_json::from_str(text).unwrap_or_default();
+    let read = |(target, value)| {
+        Some((
+            target,
+            Memory::deserialize(&value).ok().or_else(|| outline(&value))?,
+        ))
+    };
     targets.into_iter().filter_map(read).collect()
+}
+
+/// What is kept of memory that a later version wrote in a way which this one does not know: after a rollback revisions go on
+/// rising, so that no document is taken for one that clients have seen before.
+fn outline(value: &Value) -> Option<Memory> {
+    let mut memory = Memory::default();
+    memory.revision = value.get("revision")?.as_u64()?;
+    if let Some(Ok(written)) = value.get("written").map(Timestamp::deserialize) {
+        memory.written = written;
+    }
+    Some(memory)
 }
 
 #[cfg(test)]
 mod tests {
-    use hedgerow_tuner::Timestamp;
-
     use super::*;
 
     fn annotated(annotations: &[(&str, &str)]) -> ObjectMeta {
@@ -150,5 +167,15 @@ mod tests {
         assert_eq!(record.memory.keys().collect::<Vec<_>>(), ["good"]);
         let record = OutputRecord::read(&annotated(&[(MEMORY_ANNOTATION, "not JSON")]));
         assert!(record.memory.is_empty());
+    }
+
+    #[test]
+    fn revisions_rise_on_over_memory_that_a_later_version_wrote() {
+        let text = r#"{"shard-read": {"revision": 7, "written": 1700000000000, "phase": {"Halved": {}}}}"#;
+        let record = OutputRecord::read(&annotated(&[(MEMORY_ANNOTATION, text)]));
+        let mut outline = Memory::default();
+        outline.revision = 7;
+        outline.written = Timestamp::from_millis(1_700_000_000_000);
+        assert_eq!(record.memory["shard-read"], outline);
     }
 }

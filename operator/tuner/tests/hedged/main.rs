@@ -10,9 +10,10 @@ mod service;
 mod traffic;
 
 #[cfg(test)]
-mod bouts;
 mod false_alarms;
 #[cfg(test)]
 mod inference;
 #[cfg(test)]
 mod power;
+#[cfg(test)]
+mod stalls;

@@ -1,5 +1,5 @@
-//! Replicas that are slow at the same moments, a quarter of a second of each four: call by call, as clients with a budget hedge
-//! it. Longer bouts spend that budget, and what is kept back in them hides what hedges would have found.
+//! Replicas that stand still at the same moments, 0.15 s of each 4: call by call, as clients with a budget hedge it. Longer
+//! stalls spend that budget, and what is kept back in them hides what hedges would have found.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -24,6 +24,10 @@ const DEADLINE: f64 = 1.0;
 const PROPAGATION: f64 = 1.0;
 /// Latency and counters are read so often, in seconds.
 const INTERVAL: u32 = 5;
+/// All replicas stand still for this time of each ...
+const STALL: f64 = 0.15;
+/// ... such time, in seconds.
+const EVERY: f64 = 4.0;
 const RUNS: u64 = 20;
 
 /// Those of the policy of that case, whose intervals are short.
@@ -31,9 +35,12 @@ fn rules() -> Rules {
     let mut rules = common::rules();
     rules.counted = true;
     rules.deadline = Some(Duration::from_secs_f64(DEADLINE));
+    // Until it is known that replicas are slow together, calls that a hedge did not help make single attempts look slower than
+    // they are, and the delay longer than the stalls: one that has room to either side rests for the minute that it takes.
+    rules.delay.min = Duration::from_millis(40);
     rules.delay.max = Duration::from_secs_f64(DEADLINE);
     rules.windows.window = Duration::from_secs(60);
-    // A first delay that is placed on half a minute of them: on less it stands in a bout, or between two.
+    // A first delay that is placed on half a minute of them: on less it stands in a stall, or between two.
     rules.windows.min_samples = 5000;
     rules.switch.cooldown = Duration::from_secs(10);
     rules.switch.ramp_step = Duration::from_secs(2);
@@ -48,20 +55,17 @@ struct Second {
     counts: [f64; 4],
 }
 
-struct Bouts {
+struct Stalls {
     random: StdRng,
-    /// All replicas are this many times as slow in a bout.
-    slower: f64,
     seconds: VecDeque<Second>,
     tokens: f64,
     told: Option<Hedging>,
 }
 
-impl Bouts {
-    fn new(seed: u64, slower: f64) -> Self {
+impl Stalls {
+    fn new(seed: u64) -> Self {
         Self {
             random: StdRng::seed_from_u64(seed),
-            slower,
             seconds: vec![Second::default(); 3600].into(),
             tokens: 0.0,
             told: None,
@@ -70,8 +74,8 @@ impl Bouts {
 
     /// One attempt that begins at `at`, in seconds.
     fn attempt(&mut self, at: f64) -> f64 {
-        let slower = if at % 4.0 < 0.25 { self.slower } else { 1.0 };
-        0.02 * slower * help_desk_quantile(self.random.random_range(0.0..1.0))
+        let stands_still = (STALL - at % EVERY).max(0.0);
+        stands_still + 0.02 * help_desk_quantile(self.random.random_range(0.0..1.0))
     }
 
     fn call(&mut self, at: f64) {
@@ -193,14 +197,8 @@ impl Bouts {
 }
 
 #[test]
-fn bouts_that_all_replicas_share_are_told_within_two_minutes_while_hedging_is_on() {
-    let runs: Vec<_> = (0..RUNS).map(|seed| Bouts::new(seed, 8.0).said()).collect();
+fn stalls_that_all_replicas_share_are_told_within_two_minutes_while_hedging_is_on() {
+    let runs: Vec<_> = (0..RUNS).map(|seed| Stalls::new(seed).said()).collect();
     let found = runs.iter().filter(|(said, off)| said.is_some() && !off).count();
-    assert!(found as u64 * 4 >= RUNS * 3, "{runs:?}");
-}
-
-#[test]
-fn a_service_without_bouts_is_not_said_to_have_them() {
-    let runs: Vec<_> = (0..RUNS).map(|seed| Bouts::new(seed, 1.0).said()).collect();
-    assert!(runs.iter().all(|(said, _)| said.is_none()), "{runs:?}");
+    assert!(found as u64 * 10 >= RUNS * 9, "{runs:?}");
 }
