@@ -108,7 +108,7 @@ test: parts servers helm programs lint ## Run every check and every test, on the
 	cargo test --workspace --locked
 
 .PHONY: test-docs
-test-docs: parts helm ## Type every command of README.md and docs/ as a reader would, and compare what is shown
+test-docs: parts helm ## Type every command of README.md and docs/ alone, as a reader would, and compare what is shown
 	cargo test --workspace --locked --test docs -- $(ARGS)
 
 .PHONY: lint
