@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, ensure};
 use hedgerow_tests::{Cluster, Health, Namespace, eventually, repository};
 use serde_json::{Value, json};
 
@@ -40,14 +40,11 @@ async fn each_phase_has_the_health_that_people_expect() {
 async fn live_phases(scene: &mut Scene, unwatched: &Namespace) -> BTreeMap<String, Value> {
     let mut live = BTreeMap::new();
     unwatched.apply(&of("first").to_string()).await.unwrap();
-    live.insert("first".to_owned(), get(unwatched, "first").await.unwrap());
+    live.insert("first".to_owned(), unwatched.policy("first").await.unwrap());
 
-    for name in ["tuned", "saturated", "edited"] {
+    for name in ["tuned", "saturated", "edited", "held"] {
         scene.apply(&of(name)).await;
     }
-    let held = with(of("held"), "/spec/maxStaleness", json!("1h"));
-    let held = with(held, "/spec/targets/0/saturation/maxUnknown", json!("10m"));
-    scene.apply(&held).await;
     let hedging = ("HedgingDisabled", "False", "Hedging");
     live.insert("tuned".to_owned(), phase(scene, "tuned", &[READY, hedging]).await);
 
@@ -143,11 +140,6 @@ const READY: Said = ("Ready", "True", "Published");
 /// A policy with a ConfigMap of its own.
 fn of(phase: &str) -> Value {
     with(policy(phase), "/spec/publish/0/configMap", json!(phase))
-}
-
-async fn get(namespace: &Namespace, name: &str) -> Result<Value> {
-    let text = namespace.kubectl(&["get", "hp", name, "-o", "json"]).await?;
-    Ok(serde_json::from_str(&text)?)
 }
 
 /// Waits until a policy says all of `conditions`, and returns it.

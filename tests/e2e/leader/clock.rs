@@ -5,7 +5,6 @@ use std::process::Command;
 
 use anyhow::ensure;
 use hedgerow_tests::{Part, part, scratch, steadily};
-use k8s_openapi::jiff::Timestamp;
 
 use super::{A_WHILE, Replicas, TAKEOVER};
 
@@ -59,9 +58,10 @@ async fn a_clock_that_is_wrong_or_is_set_neither_takes_the_lease_nor_loses_it() 
     .await
     .unwrap();
 
-    let (before, killed) = (replicas.content().await, Timestamp::now());
+    let (before, killed) = (replicas.content().await, replicas.begins());
     replicas.scene.operator.kill().unwrap();
-    let after = replicas.takeover(mark).await.duration_since(killed);
+    let taken = replicas.takeover(mark).await;
+    let after = replicas.ran(&killed, taken);
     println!("taken over {after:#} after the kill");
     assert!(after <= TAKEOVER, "{after:#}");
     assert_eq!(replicas.content().await, before);
