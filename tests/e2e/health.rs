@@ -46,10 +46,13 @@ async fn live_phases(scene: &mut Scene, unwatched: &Namespace) -> BTreeMap<Strin
         scene.apply(&of(name)).await;
     }
     let hedging = ("HedgingDisabled", "False", "Hedging");
-    live.insert("tuned".to_owned(), phase(scene, "tuned", &[READY, hedging]).await);
+    live.insert(
+        "tuned".to_owned(),
+        phase(scene, "tuned", &[READY, READABLE, hedging]).await,
+    );
 
     let stalled = |reason| [("Stalled", "True", reason), ("Ready", "False", reason)];
-    let off = |reason| [READY, ("HedgingDisabled", "True", reason)];
+    let off = |reason| [READY, READABLE, ("HedgingDisabled", "True", reason)];
     scene
         .apply(&with(
             of("nothing-to-read"),
@@ -100,7 +103,7 @@ async fn live_phases(scene: &mut Scene, unwatched: &Namespace) -> BTreeMap<Strin
         ("conflicted", &stalled("Conflicted")),
         ("invalid", &stalled("Invalid")),
         ("not-understood", &stalled("Invalid")),
-        ("deleted", &[READY, hedging]),
+        ("deleted", &[READY, READABLE, hedging]),
     ];
     for (name, conditions) in phases {
         live.insert(name.to_owned(), phase(scene, name, conditions).await);
@@ -136,6 +139,8 @@ async fn live_phases(scene: &mut Scene, unwatched: &Namespace) -> BTreeMap<Strin
 /// Type, status and reason of a condition.
 type Said = (&'static str, &'static str, &'static str);
 const READY: Said = ("Ready", "True", "Published");
+/// The stricter way to judge wants it: see docs/gitops.md.
+const READABLE: Said = ("SignalsAvailable", "True", "Fresh");
 
 /// A policy with a ConfigMap of its own.
 fn of(phase: &str) -> Value {
@@ -167,8 +172,8 @@ async fn store_what_the_schema_forbids(cluster: &Cluster, namespace: &Namespace)
     relax(&mut lax["spec"]["versions"][0]["schema"]);
     let kubectl = cluster.kubectl().unwrap();
     kubectl.apply(&lax.to_string()).await.unwrap();
-    let established = ["wait", "--for=condition=Established", &format!("crd/{CRD}")];
-    kubectl.run(&established).await.unwrap();
+    kubectl.serves(&["crd", CRD], SOON).await.unwrap();
+    kubectl.knows_policies(SOON).await.unwrap();
     let invalid = with(
         of("invalid"),
         "/spec/targets/0/delay",

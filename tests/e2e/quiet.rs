@@ -72,15 +72,10 @@ async fn evaluations(scene: &Scene) -> f64 {
     total(scene, "hedgerow_source_read_duration_seconds_count{", of_latency).await
 }
 
-/// How many decisions on saturation signals were made so far, of all policies together.
-async fn decisions(scene: &Scene) -> f64 {
+/// How many saturation signals were read so far, of all policies together; each has one.
+async fn signals_read(scene: &Scene) -> f64 {
     let of_saturation = |line: &str| line.contains("kind=\"saturation\"");
-    total(
-        scene,
-        "hedgerow_source_read_lateness_seconds_count{",
-        of_saturation,
-    )
-    .await
+    total(scene, "hedgerow_source_readings_total{", of_saturation).await
 }
 
 /// The sum of what the operator exports in such lines.
@@ -157,7 +152,7 @@ async fn queries_per_round(scene: &Scene, policies: u32) -> f64 {
     settled(scene).await;
     let now = async || {
         let asked = scene.prometheus.queries_answered().await.unwrap();
-        let rounds = decisions(scene).await / f64::from(policies);
+        let rounds = signals_read(scene).await / f64::from(policies);
         (f64::from(u32::try_from(asked).unwrap()), rounds)
     };
     let (asked, rounds) = now().await;
