@@ -5,8 +5,8 @@ SHELL := bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-# End-to-end tests wait more than they compute: more of them at once than there are cores.
-export RUST_TEST_THREADS ?= 8
+# End-to-end tests wait more than they compute: on two cores twelve at once keep two thirds of them busy.
+export RUST_TEST_THREADS ?= 12
 
 # Servers with Prometheus' API, beside Prometheus itself.
 SERVERS := prometheus-2.42 victoria-metrics thanos
@@ -108,7 +108,7 @@ test: parts servers helm programs lint ## Run every check and every test, on the
 	cargo test --workspace --locked
 
 .PHONY: test-docs
-test-docs: parts helm ## Type every command of README.md and docs/ as a reader would, and compare what is shown
+test-docs: parts helm ## Type every command of README.md and docs/ alone, as a reader would, and compare what is shown
 	cargo test --workspace --locked --test docs -- $(ARGS)
 
 .PHONY: lint

@@ -96,12 +96,10 @@ pub(crate) async fn install_crd(cluster: &Cluster) {
 
 /// Waits until policies can be applied.
 pub(crate) async fn established(kubectl: &Kubectl) {
-    kubectl
-        .run(&["wait", "--for=condition=Established", &format!("crd/{CRD}")])
-        .await
-        .unwrap();
+    let within = Duration::from_secs(60);
+    kubectl.serves(&["crd", CRD], within).await.unwrap();
     // Discovery follows later.
-    kubectl.knows_policies(Duration::from_secs(60)).await.unwrap();
+    kubectl.knows_policies(within).await.unwrap();
 }
 
 /// Fails unless the file holds `expected`; with `HEDGEROW_BLESS` it is written instead. `remedy` is the command that does so.

@@ -27,20 +27,6 @@ const ELSEWHERE: &[(&str, Place)] = &[
         },
     ),
     (
-        "make measure",
-        Elsewhere {
-            why: "it measures for seven minutes, alone on its machine",
-            by: ("Makefile", "\nmeasure: "),
-        },
-    ),
-    (
-        "make test",
-        Elsewhere {
-            why: "it runs this test",
-            by: (".ci/run", "\nmake test\n"),
-        },
-    ),
-    (
         "make metastable",
         Elsewhere {
             why: "the table that it prints is held against the page by a test of the package",
@@ -74,9 +60,29 @@ const ELSEWHERE: &[(&str, Place)] = &[
         },
     ),
     (
+        "kubectl -n hedgerow-system port-forward deployment/hedgerow 8081",
+        UpToTheNode {
+            says: "pod is not running",
+        },
+    ),
+    (
         "kubectl -n hedgerow-system port-forward deployment/hedgerow 8082",
         UpToTheNode {
-            says: "timed out waiting",
+            says: "pod is not running",
+        },
+    ),
+    (
+        "make fuzz",
+        Elsewhere {
+            why: "it fuzzes for half an hour",
+            by: ("Makefile", "\nfuzz: "),
+        },
+    ),
+    (
+        "make fuzz MINUTES=60 ARGS='render policy'",
+        Elsewhere {
+            why: "it fuzzes for two hours",
+            by: ("Makefile", "\nfuzz: "),
         },
     ),
     (

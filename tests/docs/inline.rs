@@ -22,7 +22,7 @@ fn knows(program: &std::path::Path, words: &[&str]) -> bool {
 fn wrong(span: &str) -> Option<String> {
     let words: Vec<_> = span.split_whitespace().collect();
     let known = match words[..] {
-        ["make", target, ..] => text("Makefile").contains(&format!("\n{target}: ")),
+        ["make", target, ..] => text("Makefile").contains(&format!("\n{target}:")),
         ["kubectl", "hedge", command, ..] if !command.starts_with('-') => {
             knows(&kubectl_hedge().unwrap(), &[command])
         }

@@ -1,20 +1,30 @@
 //! What stands in for nodes: the control plane of the tests has no kubelet, so nothing runs in pods.
 //!
 //! While there is a Deployment `hedgerow`, its program runs as a process of this machine, with the rights of its ServiceAccount and
-//! the configuration of its ConfigMap, in which addresses are those of this machine. The status of the Deployment says so. The pod
-//! of `helm test` is run in the same way. Everything else of the cluster is real.
+//! the configuration of its ConfigMap, in which addresses and `propagation` are those of this machine. The status of the Deployment
+//! says so. The pod of `helm test` is run in the same way. Everything else of the cluster is real.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use hedgerow_tests::{Cluster, Process, free_port, run_as, run_installed};
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, Resource};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
+use tokio::sync::{OnceCell, oneshot};
 
 /// The operator's namespace in every page.
 const HOME: &str = "hedgerow-system";
+/// The name of the pod that the Deployment has.
+const POD: &str = "hedgerow-0";
 /// How often it is looked whether there is something to run.
 const TICK: Duration = Duration::from_millis(250);
 const GRACE: Duration = Duration::from_secs(30);
@@ -38,6 +48,8 @@ impl Nodes {
             ("0.0.0.0:8080", metrics.clone()),
             ("127.0.0.1:8081", explain.clone()),
             ("127.0.0.1:8082", page.clone()),
+            // Nothing here is mounted, so nothing waits for a kubelet.
+            ("propagation: 90s", "propagation: 5s".to_owned()),
         ];
         // What a reader reaches by `kubectl port-forward`.
         let outside = vec![
@@ -48,6 +60,7 @@ impl Nodes {
         ];
         let mut runner = Runner {
             cluster,
+            client: OnceCell::new(),
             inside,
             operator: None,
         };
@@ -89,6 +102,7 @@ impl Drop for Nodes {
 
 struct Runner {
     cluster: Arc<Cluster>,
+    client: OnceCell<Client>,
     inside: Places,
     /// The generation of the Deployment that runs.
     operator: Option<(i64, Process)>,
@@ -96,8 +110,9 @@ struct Runner {
 
 impl Runner {
     async fn step(&mut self) -> Result<()> {
-        let deployment = self.get("deployment", "hedgerow").await?;
+        let deployment = self.get::<Deployment>("hedgerow").await?;
         let generation = deployment["metadata"]["generation"].as_i64();
+        self.pod(&deployment).await?;
         if self.operator.as_ref().map(|(running, _)| *running) != generation {
             if let Some((_, process)) = self.operator.take() {
                 process.terminate(GRACE).await?;
@@ -117,7 +132,7 @@ impl Runner {
             .iter()
             .find_map(|volume| volume["configMap"]["name"].as_str())
             .context("it mounts no ConfigMap")?;
-        let found = self.get("configmap", name).await?;
+        let found = self.get::<ConfigMap>(name).await?;
         let mut config = found["data"]["operator.yaml"]
             .as_str()
             .context("there is no operator.yaml")?
@@ -136,16 +151,33 @@ impl Runner {
     /// Says of the Deployment what its controller would.
     async fn say(&self, deployment: &Value, generation: i64) -> Result<()> {
         let replicas = &deployment["spec"]["replicas"];
-        let status = json!({ "status": {
+        let status = json!({
             "observedGeneration": generation, "replicas": replicas, "updatedReplicas": replicas,
             "readyReplicas": replicas, "availableReplicas": replicas,
-        } });
-        self.status("deployment", "hedgerow", &status).await
+        });
+        self.status::<Deployment>("hedgerow", &status).await
+    }
+
+    /// A pod of the Deployment, while there is one: for what looks for it, though it never runs.
+    async fn pod(&self, deployment: &Value) -> Result<()> {
+        let (pods, template) = (self.api::<Pod>().await?, &deployment["spec"]["template"]);
+        match (pods.get_opt(POD).await?, template.is_object()) {
+            (None, true) => {
+                let mut pod: Pod = serde_json::from_value(template.clone())?;
+                pod.metadata.name = Some(POD.to_owned());
+                pods.create(&PostParams::default(), &pod).await?;
+            }
+            (Some(_), false) => {
+                pods.delete(POD, &DeleteParams::default().grace_period(0)).await?;
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     /// The pod of `helm test`.
     async fn test(&self) -> Result<()> {
-        let pod = self.get("pod", "hedgerow-check").await?;
+        let pod = self.get::<Pod>("hedgerow-check").await?;
         if pod["status"]["phase"] != "Pending" {
             return Ok(());
         }
@@ -157,35 +189,44 @@ impl Runner {
         let output = run_as(&self.cluster, HOME, account, &arguments).await?;
         println!("helm test: {output:?}");
         let phase = if output.success { "Succeeded" } else { "Failed" };
-        self.status("pod", "hedgerow-check", &json!({ "status": { "phase": phase } }))
+        self.status::<Pod>("hedgerow-check", &json!({ "phase": phase }))
             .await
     }
 
     /// An object of the operator's namespace; null where there is none.
-    async fn get(&self, kind: &str, name: &str) -> Result<Value> {
-        let words = ["get", kind, name, "-n", HOME, "--ignore-not-found", "-o", "json"];
-        let said = self.cluster.kubectl()?.run(&words).await?;
-        if said.trim().is_empty() {
-            Ok(Value::Null)
-        } else {
-            Ok(serde_json::from_str(&said)?)
-        }
+    async fn get<K: Object>(&self, name: &str) -> Result<Value> {
+        let found = self.api::<K>().await?.get_opt(name).await?;
+        Ok(serde_json::to_value(found)?)
     }
 
-    async fn status(&self, kind: &str, name: &str, patch: &Value) -> Result<()> {
-        let patch = patch.to_string();
-        let words = [
-            "patch",
-            kind,
-            name,
-            "-n",
-            HOME,
-            "--subresource=status",
-            "--type=merge",
-            "-p",
-            &patch,
-        ];
-        self.cluster.kubectl()?.run(&words).await?;
+    async fn status<K: Object>(&self, name: &str, status: &Value) -> Result<()> {
+        let patch = Patch::Merge(json!({ "status": status }));
+        let api = self.api::<K>().await?;
+        api.patch_status(name, &PatchParams::default(), &patch).await?;
         Ok(())
     }
+
+    /// Not by kubectl: it is asked several times a second, and a process each time takes a core.
+    async fn api<K: Object>(&self) -> Result<Api<K>> {
+        let client = self
+            .client
+            .get_or_try_init(async || self.cluster.client().await)
+            .await?;
+        Ok(Api::namespaced(client.clone(), HOME))
+    }
+}
+
+/// A kind whose objects are in a namespace.
+trait Object:
+    Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize
+{
+}
+
+impl<K> Object for K where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Serialize
+{
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use futures::future::join_all;
+
 use crate::pages::{pages, steps, text};
 use crate::reader::Reader;
 
@@ -11,6 +13,7 @@ const INSTALL: &[&str] = &["docs/install.md"];
 const QUICK_START: &[&str] = &[
     "docs/quick-start.md",
     "docs/faq.md",
+    "docs/fuzzing.md",
     "docs/gitops.md",
     "docs/kubectl-hedge.md",
     "docs/metastable.md",
@@ -25,14 +28,25 @@ const WALKS: [&[&str]; 3] = [README, INSTALL, QUICK_START];
 const ANEW: &str = "<!-- on another cluster -->\n";
 
 async fn walk(pages: &[&str]) {
-    let mut reader = Reader::new().await;
+    // What begins on another cluster needs nothing of what was done before: each part goes its way at the same time.
+    let mut parts = vec![Vec::new()];
     for page in pages {
         for (number, part) in text(page).split(ANEW).enumerate() {
             if number > 0 {
-                reader = Reader::new().await;
+                parts.push(Vec::new());
             }
-            reader.follows(page, part).await;
+            let last = parts.last_mut().expect("there is one from the start");
+            last.push((*page, part.to_owned()));
         }
+    }
+    join_all(parts.into_iter().map(follow)).await;
+}
+
+/// Follows pages, or parts of them, one after the other in a new cluster.
+async fn follow(steps: Vec<(&str, String)>) {
+    let reader = Reader::new().await;
+    for (page, text) in steps {
+        reader.follows(page, &text).await;
     }
 }
 

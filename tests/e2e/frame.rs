@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use hedgerow_tests::{Cluster, Exposition, Mark, PrometheusOptions, eventually, processes_alive};
+use hedgerow_tests::{Cluster, Exposition, Hopeless, Mark, PrometheusOptions, eventually, processes_alive};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::PostParams;
 
@@ -169,5 +169,19 @@ async fn a_wait_that_fails_says_what_was_seen() {
     assert_eq!(
         format!("{error:#}"),
         "waited 1ms for this: it rains: the sky is blue"
+    );
+}
+
+#[tokio::test]
+async fn a_wait_for_what_has_ended_is_over_at_once() {
+    let forever = Duration::from_secs(1_000_000);
+    let error = eventually("it rains", forever, async || -> anyhow::Result<()> {
+        Err(Hopeless("the sky has fallen".to_owned()).into())
+    })
+    .await
+    .unwrap_err();
+    assert_eq!(
+        format!("{error:#}"),
+        "waited in vain for this: it rains: the sky has fallen"
     );
 }

@@ -16,10 +16,8 @@ async fn an_undecodable_policy_does_not_stop_the_others() {
     let cluster = Cluster::start().await.unwrap();
     let kubectl = cluster.kubectl().unwrap();
     kubectl.apply(&permissive_crd().to_string()).await.unwrap();
-    kubectl
-        .run(&["wait", "--for=condition=Established", &format!("crd/{CRD}")])
-        .await
-        .unwrap();
+    kubectl.serves(&["crd", CRD], SOON).await.unwrap();
+    kubectl.knows_policies(SOON).await.unwrap();
     let namespace = cluster.namespace("poison").await.unwrap();
     let poison = json!({
         "apiVersion": "hedgerow.dev/v1alpha1", "kind": "HedgePolicy", "metadata": { "name": "a-poison" },

@@ -1,4 +1,4 @@
-//! Policies, as the tests write them: one that works, with the shortest times that the API accepts, and what differs.
+//! Policies, as the tests write them: one that works, with short times, and what differs.
 
 use serde_json::{Value, json};
 
@@ -6,8 +6,15 @@ use serde_json::{Value, json};
 pub(crate) const CONFIG_MAP: &str = "kb-hedging";
 pub(crate) const KEY: &str = "shard-read.json";
 
-/// A policy with one target and one saturation signal.
+/// A policy with one target and one saturation signal. It waits for what it cannot read as long as the API lets it, so that a
+/// machine that stands still for some seconds turns nothing off.
 pub(crate) fn policy(name: &str) -> Value {
+    let policy = with(hasty(name), "/spec/maxStaleness", json!("1h"));
+    with(policy, "/spec/targets/0/saturation/maxUnknown", json!("10m"))
+}
+
+/// The same with the shortest times that the API accepts throughout: for tests of what is not known.
+pub(crate) fn hasty(name: &str) -> Value {
     json!({
         "apiVersion": "hedgerow.dev/v1alpha1", "kind": "HedgePolicy", "metadata": { "name": name },
         "spec": {
@@ -18,7 +25,7 @@ pub(crate) fn policy(name: &str) -> Value {
     })
 }
 
-/// The target of [`policy`].
+/// The target of [`hasty`].
 pub(crate) fn target(name: &str) -> Value {
     json!({
         "name": name, "idempotent": true, "deadline": "1s",

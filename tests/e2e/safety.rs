@@ -79,13 +79,14 @@ async fn clients_of_a_config_map_that_comes_late_come_on_through_the_ramp() {
     let late = json!({ "configMap": "late", "key": KEY, "targets": [{ "name": "shard-read" }] });
     both["spec"]["publish"].as_array_mut().unwrap().push(late);
     scene.apply(&both).await;
-    scene.reason("Tuned").await;
+    // What cannot be written is tried less and less often, up to once a minute, and steps up are taken then.
+    scene.reason_within("Tuned", SOON * 4).await;
     scene
         .namespace
         .kubectl(&["delete", "configmap", "late"])
         .await
         .unwrap();
-    eventually("it came on", SOON, async || {
+    eventually("it came on", SOON * 4, async || {
         let budgets = budgets(&scene.history_of("late"));
         ensure!(budgets == THROUGH_THE_RAMP, "{budgets:?}");
         Ok(())

@@ -112,7 +112,7 @@ impl Scene {
 
     /// The same of the one under [`KEY`] of another ConfigMap.
     pub(crate) fn history_of(&self, config_map: &str) -> Vec<Value> {
-        let events = self.audit.since(Mark::default()).unwrap();
+        let events = self.audit.naming(self.namespace.name(), Mark::default()).unwrap();
         let written = events.iter().filter(|event| {
             let object = &event.object_ref;
             let ours = object.resource == "configmaps" && object.namespace == self.namespace.name();
@@ -167,11 +167,7 @@ impl Scene {
 
     /// A policy as the API server has it.
     pub(crate) async fn policy(&self, name: &str) -> Result<Value> {
-        let text = self
-            .namespace
-            .kubectl(&["get", "hedgepolicies.hedgerow.dev", name, "-o", "json"])
-            .await?;
-        Ok(serde_json::from_str(&text)?)
+        self.namespace.policy(name).await
     }
 }
 

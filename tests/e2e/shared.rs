@@ -44,8 +44,10 @@ pub(crate) async fn install_crd_from(cluster: &Cluster, file: &Path) {
         file,
     ];
     let crd: Value = serde_json::from_str(&kubectl.run(&apply).await.unwrap()).unwrap();
-    let established = ["wait", "--for=condition=Established", "-f", file];
-    kubectl.run(&established).await.unwrap();
+    kubectl
+        .serves(&["-f", file], Duration::from_secs(60))
+        .await
+        .unwrap();
     // Discovery follows later, and kubectl remembers what it found there; this asks anew.
     let group = format!("--api-group={}", crd["spec"]["group"].as_str().unwrap());
     let plural = crd["spec"]["names"]["plural"].as_str().unwrap();

@@ -9,11 +9,9 @@ use crate::scene::{SOON, document};
 use crate::service::Service;
 use crate::shared;
 
-/// A policy that holds on for long without signals, published to a ConfigMap of its own name.
-fn patient(name: &str) -> String {
-    let policy = with(policy(name), "/spec/publish/0/configMap", json!(name));
-    let policy = with(policy, "/spec/maxStaleness", json!("1h"));
-    with(policy, "/spec/targets/0/saturation/maxUnknown", json!("10m")).to_string()
+/// A policy that is published to a ConfigMap of its own name.
+fn named(name: &str) -> String {
+    with(policy(name), "/spec/publish/0/configMap", json!(name)).to_string()
 }
 
 async fn says(namespace: &Namespace, policy: &str, enabled: bool, reason: &str) -> Result<Value> {
@@ -45,9 +43,9 @@ async fn every_emergency_stop_works_while_prometheus_is_down() {
         .start()
         .await
         .unwrap();
-    here.apply(&patient("a")).await.unwrap();
-    here.apply(&patient("b")).await.unwrap();
-    there.apply(&patient("c")).await.unwrap();
+    here.apply(&named("a")).await.unwrap();
+    here.apply(&named("b")).await.unwrap();
+    there.apply(&named("c")).await.unwrap();
     let hedged = [(&here, "a"), (&here, "b"), (&there, "c")];
     for (namespace, policy) in hedged {
         says(namespace, policy, true, "Tuned").await.unwrap();
@@ -86,7 +84,7 @@ async fn every_emergency_stop_works_while_prometheus_is_down() {
 async fn a_stop_may_name_its_policies() {
     let scene = crate::scene::Scene::start("named").await;
     for name in ["a", "b"] {
-        scene.namespace.apply(&patient(name)).await.unwrap();
+        scene.namespace.apply(&named(name)).await.unwrap();
         says(&scene.namespace, name, true, "Tuned").await.unwrap();
     }
     let off = with(serde_json::from_str(OFF).unwrap(), "/data/policies", json!("a\n"));

@@ -8,7 +8,7 @@ use hedgerow_tests::{Exposition, Namespace, OperatorOptions, PrometheusOptions, 
 use serde_json::{Value, json};
 use tokio::task::AbortHandle;
 
-use crate::policy::{KEY, policy, with};
+use crate::policy::{KEY, hasty, policy, with};
 use crate::scene::{SOON, document};
 use crate::shared;
 
@@ -66,7 +66,7 @@ impl Drop for Services {
 
 /// A policy that publishes under its own name, with these labels of its latency and this signal beside one that is well.
 fn attempt(name: &str, labels: Value, expressions: Value, signal: Value) -> Value {
-    let policy = with(policy(name), "/spec/publish/0/configMap", json!(name));
+    let policy = with(hasty(name), "/spec/publish/0/configMap", json!(name));
     let policy = with(policy, "/spec/targets/0/latency/matchLabels", labels);
     let policy = with(policy, "/spec/targets/0/latency/matchExpressions", expressions);
     with(policy, "/spec/targets/0/saturation/signals", json!([signal]))
@@ -305,10 +305,7 @@ async fn says(namespace: &Namespace, name: &str, reason: &str) -> Value {
 
 /// The status of a policy, once it says what was read.
 async fn status(namespace: &Namespace, name: &str) -> Result<Value> {
-    let text = namespace
-        .kubectl(&["get", "hedgepolicies.hedgerow.dev", name, "-o", "json"])
-        .await?;
-    let policy: Value = serde_json::from_str(&text)?;
+    let policy = namespace.policy(name).await?;
     let status = &policy["status"];
     let target = status["targets"].get(0).context("no target yet")?;
     ensure!(!target["reason"].is_null(), "no reason yet");

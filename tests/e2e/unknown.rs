@@ -1,19 +1,15 @@
 //! What is not known is not zero.
 
 use anyhow::ensure;
-use hedgerow_tests::steadily;
+use hedgerow_tests::{eventually, steadily};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-use crate::policy::{policy, with};
-use crate::scene::Scene;
+use crate::policy::{hasty, policy, with};
+use crate::scene::{SOON, Scene};
 
-fn with_signal(signal: Value) -> Value {
-    with(
-        policy("kb"),
-        "/spec/targets/0/saturation/signals",
-        json!([signal]),
-    )
+fn with_signal(policy: Value, signal: Value) -> Value {
+    with(policy, "/spec/targets/0/saturation/signals", json!([signal]))
 }
 
 /// A counter that does not exist before the first rejection, and a witness for that.
@@ -40,22 +36,16 @@ async fn never_hedges(scene: &Scene, why: &str) {
 #[tokio::test]
 async fn an_alert_without_a_rule_is_unknown() {
     let scene = Scene::with_alerts("no-rule", &[("OtherAlert", "vector(1)")]).await;
-    scene
-        .apply(&with_signal(
-            json!({ "name": "incident", "alert": "KbIndexDown" }),
-        ))
-        .await;
+    let incident = json!({ "name": "incident", "alert": "KbIndexDown" });
+    scene.apply(&with_signal(hasty("kb"), incident)).await;
     never_hedges(&scene, "AlertNotFound").await;
 }
 
 #[tokio::test]
 async fn an_alert_that_does_not_fire_lets_hedging_be_and_one_that_fires_stops_it() {
     let scene = Scene::with_alerts("alert", &[("KbIndexDown", "max(shard_queue_depth) > 50")]).await;
-    scene
-        .apply(&with_signal(
-            json!({ "name": "incident", "alert": "KbIndexDown" }),
-        ))
-        .await;
+    let incident = json!({ "name": "incident", "alert": "KbIndexDown" });
+    scene.apply(&with_signal(policy("kb"), incident)).await;
     scene.reason("Tuned").await;
     scene.service.queue(80.0);
     scene.reason("Saturated").await;
@@ -66,10 +56,17 @@ async fn an_alert_that_does_not_fire_lets_hedging_be_and_one_that_fires_stops_it
 #[tokio::test]
 async fn an_absent_counter_is_zero_while_its_witness_is_up() {
     let scene = Scene::start("witness-up").await;
-    scene.apply(&with_signal(rejected("kb"))).await;
+    scene.apply(&with_signal(policy("kb"), rejected("kb"))).await;
     scene.reason("Tuned").await;
     scene.service.rejected().set(0.0);
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    // Had its first sample the rejections, it would not have risen.
+    eventually("the counter is scraped at 0", SOON, async || {
+        let scraped = scene.prometheus.query("shard_rejected_total").await?;
+        ensure!(!scraped.is_empty(), "not yet");
+        Ok(())
+    })
+    .await
+    .unwrap();
     scene.service.rejected().add(1000.0);
     scene.reason("Saturated").await;
 }
@@ -78,7 +75,7 @@ async fn an_absent_counter_is_zero_while_its_witness_is_up() {
 async fn an_absent_counter_is_unknown_while_its_witness_is_down() {
     let scene = Scene::start("witness-down").await;
     // Scraped by nobody: `up` of the job is fresh, and 0.
-    scene.apply(&with_signal(rejected("dead"))).await;
+    scene.apply(&with_signal(hasty("kb"), rejected("dead"))).await;
     never_hedges(&scene, "MetricNotFound").await;
 }
 

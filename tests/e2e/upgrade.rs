@@ -10,6 +10,7 @@ use hedgerow_tests::{
     Cluster, Namespace, Operator, OperatorOptions, eventually, free_port, repository, steadily,
 };
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::ConfigMap;
 use regex_lite::{Captures, Regex};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -74,7 +75,7 @@ async fn is_taken_on(release: &Path) {
         async || {
             for before in &stored {
                 let name = name_of(before);
-                let now = get(&namespace, "configmap", name).await?;
+                let now = config_map(&namespace, name).await?;
                 ensure!(
                     now["data"] == before["data"],
                     "{name}: {} was {}",
@@ -98,7 +99,7 @@ async fn is_taken_on(release: &Path) {
 async fn is_carried_on(operator: &Operator, namespace: &Namespace, before: &Value) {
     let name = name_of(before);
     let status = eventually(&format!("{name} is looked at"), SOON, async || {
-        let live = get(namespace, "hp", name).await?;
+        let live = namespace.policy(name).await?;
         let signals = condition(&live, "SignalsAvailable").context("no such condition yet")?;
         // Of one that is not accepted nothing is read.
         let looked_at = ["SourceFailing", "Pending"]
@@ -135,9 +136,9 @@ fn name_of(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap()
 }
 
-async fn get(namespace: &Namespace, kind: &str, name: &str) -> Result<Value> {
-    let text = namespace.kubectl(&["get", kind, name, "-o", "json"]).await?;
-    Ok(serde_json::from_str(&text)?)
+async fn config_map(namespace: &Namespace, name: &str) -> Result<Value> {
+    let found = namespace.api::<ConfigMap>().get(name).await?;
+    Ok(serde_json::to_value(found)?)
 }
 
 /// What a release left, as if it had been left here and now.
@@ -187,7 +188,7 @@ async fn store(namespace: &Namespace, left: &Left) -> Vec<Value> {
     let mut config_maps = serde_json::to_string(&left.config_maps).unwrap();
     for policy in &left.policies {
         namespace.apply(&created(policy).to_string()).await.unwrap();
-        let mut live = get(namespace, "hp", name_of(policy)).await.unwrap();
+        let mut live = namespace.policy(name_of(policy)).await.unwrap();
         config_maps = config_maps.replace(uid(policy), uid(&live));
         live["status"] = policy["status"].clone();
         namespace.replace_status(&live.to_string()).await.unwrap();
@@ -199,7 +200,7 @@ async fn store(namespace: &Namespace, left: &Left) -> Vec<Value> {
             .create_as("hedgerow", &created(&config_map).to_string())
             .await
             .unwrap();
-        stored.push(get(namespace, "configmap", name_of(&config_map)).await.unwrap());
+        stored.push(self::config_map(namespace, name_of(&config_map)).await.unwrap());
     }
     stored
 }
@@ -223,13 +224,8 @@ fn uid(object: &Value) -> &str {
 #[ignore = "writes into the repository"]
 async fn record_this_release() {
     let scene = Scene::start("release").await;
-    // They hold on for long without signals.
-    let patient = |name: &str| {
-        let policy = with(policy(name), "/spec/publish/0/configMap", json!(name));
-        let policy = with(policy, "/spec/maxStaleness", json!("1h"));
-        with(policy, "/spec/targets/0/saturation/maxUnknown", json!("10m"))
-    };
-    let mut others = patient("tuned");
+    let named = |name: &str| with(policy(name), "/spec/publish/0/configMap", json!(name));
+    let mut others = named("tuned");
     others["spec"]["publish"].as_array_mut().unwrap().extend([
         json!({ "configMap": "others", "key": "sc.json", "format": "GrpcServiceConfig",
             "targets": [{ "name": "shard-read", "grpcServiceConfig": { "service": "search.Shard", "method": "Read" } }] }),
@@ -239,7 +235,7 @@ async fn record_this_release() {
     scene.apply(&others).await;
     scene
         .apply(&with(
-            patient("stopped"),
+            named("stopped"),
             "/metadata/annotations",
             json!({ "hedgerow.dev/off": "drill" }),
         ))
@@ -247,7 +243,7 @@ async fn record_this_release() {
     let loaded = json!({ "name": "queue", "metric": "shard_queue_depth", "matchLabels": { "index": "kb" }, "offAbove": "1" });
     scene
         .apply(&with(
-            patient("saturated"),
+            named("saturated"),
             "/spec/targets/0/saturation/signals/0",
             loaded,
         ))

@@ -10,7 +10,7 @@ use http::StatusCode;
 use serde_json::json;
 
 use crate::observer::{Observer, tell};
-use crate::policy::{KEY, policy};
+use crate::policy::{KEY, hasty as policy};
 use crate::scene::document;
 use crate::service::Service;
 use crate::shared;

@@ -9,7 +9,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use crate::observer::{Observer, tell};
-use crate::policy::{CONFIG_MAP, policy};
+use crate::policy::{CONFIG_MAP, hasty as policy};
 use crate::scene::Scene;
 use crate::shared::install_crd;
 use crate::stage::{now, says};

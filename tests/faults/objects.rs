@@ -13,7 +13,7 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use crate::observer::{Observer, tell};
-use crate::policy::{CONFIG_MAP, KEY, policy, with};
+use crate::policy::{CONFIG_MAP, KEY, hasty as policy, with};
 use crate::scene::{Scene, document};
 use crate::service::Service;
 use crate::shared;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::observer::{Observer, tell};
-use crate::policy::{CONFIG_MAP, policy, with};
+use crate::policy::{CONFIG_MAP, hasty as policy, with};
 use crate::scene::{Scene, document};
 use crate::shared;
 use crate::stage::{SOON, now, says};

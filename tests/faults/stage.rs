@@ -7,7 +7,7 @@ use hedgerow_tests::{Namespace, Operator, eventually};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::policy::{KEY, policy, with};
+use crate::policy::{KEY, hasty as policy, with};
 use crate::scene::document;
 
 /// Longer than anything takes that is to come by itself, on a busy machine, back-offs included.

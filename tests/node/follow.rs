@@ -14,7 +14,7 @@ use kube::api::ListParams;
 use serde_json::{Value, json};
 
 use crate::client::{clients, is_hedge, last_hedge, said_by};
-use crate::policy::{KEY, policy, with};
+use crate::policy::{KEY, hasty as policy, with};
 use crate::service::Service;
 
 /// Longer than kubelet takes by itself, which is a minute and a half.

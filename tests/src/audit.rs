@@ -1,7 +1,8 @@
 //! The API server's audit log: the witness of who wrote what.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -19,7 +20,7 @@ pub struct Audit {
 
 /// A place in the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mark(usize);
+pub struct Mark(u64);
 
 /// One request that the API server answered.
 #[derive(Clone, Debug, Deserialize)]
@@ -113,7 +114,7 @@ impl Audit {
     /// # Errors
     /// When there is no log.
     pub fn mark(&self) -> Result<Mark> {
-        Ok(Mark(self.whole_lines(Mark::default())?.len()))
+        Ok(Mark(self.whole_lines(Mark::default())?.len().try_into()?))
     }
 
     /// What was answered since `mark` (`Mark::default()` is the beginning). The API server writes an event before it
@@ -122,8 +123,18 @@ impl Audit {
     /// # Errors
     /// When the log cannot be read, or holds what is not an event.
     pub fn since(&self, mark: Mark) -> Result<Vec<AuditEvent>> {
+        self.naming("", mark)
+    }
+
+    /// The same of events that have this text in them, a namespace or a user for instance. The log of a run is long and is read
+    /// often, and most of it is about other tests: that is not parsed.
+    ///
+    /// # Errors
+    /// As [`since`](Self::since).
+    pub fn naming(&self, text: &str, mark: Mark) -> Result<Vec<AuditEvent>> {
         self.whole_lines(mark)?
             .lines()
+            .filter(|line| line.contains(text))
             .map(|line| serde_json::from_str(line).with_context(|| format!("not an audit event: {line}")))
             .collect()
     }
@@ -133,16 +144,29 @@ impl Audit {
     /// # Errors
     /// As [`since`](Self::since).
     pub fn writes_by(&self, user: &str, mark: Mark) -> Result<Vec<AuditEvent>> {
-        let mut events = self.since(mark)?;
-        events.retain(|event| event.is_write() && event.user() == user);
+        let mut events = self.by(user, mark)?;
+        events.retain(AuditEvent::is_write);
+        Ok(events)
+    }
+
+    /// What `user` has asked for since `mark`, refused requests included.
+    ///
+    /// # Errors
+    /// As [`since`](Self::since).
+    pub fn by(&self, user: &str, mark: Mark) -> Result<Vec<AuditEvent>> {
+        let mut events = self.naming(user, mark)?;
+        events.retain(|event| event.user() == user);
         Ok(events)
     }
 
     /// The text from `mark` to the end of the last line that is written to its end.
     fn whole_lines(&self, mark: Mark) -> Result<String> {
-        let mut text =
-            fs::read_to_string(&self.log).with_context(|| format!("no audit log {}", self.log.display()))?;
+        let mut log =
+            File::open(&self.log).with_context(|| format!("no audit log {}", self.log.display()))?;
+        log.seek(SeekFrom::Start(mark.0))?;
+        let mut text = String::new();
+        log.read_to_string(&mut text)?;
         text.truncate(text.rfind('\n').map_or(0, |end| end + 1));
-        Ok(text.split_off(mark.0.min(text.len())))
+        Ok(text)
     }
 }

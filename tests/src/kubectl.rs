@@ -121,6 +121,17 @@ impl Kubectl {
         .await
     }
 
+    /// Waits until the API server serves the kinds of this CRD, or of those in a file (`-f FILE`).
+    ///
+    /// # Errors
+    /// When it does not within that time.
+    pub async fn serves(&self, crd: &[&str], within: Duration) -> Result<()> {
+        let wait = [&["wait", "--for=condition=Established"], crd].concat();
+        // `kubectl wait` fails at once where there are no conditions yet.
+        let served = eventually("the CRD is established", within, async || self.run(&wait).await);
+        served.await.map(|_| ())
+    }
+
     async fn succeed(&self, arguments: &[&str], input: &str) -> Result<String> {
         let output = self.output(arguments, input).await?;
         if !output.success {

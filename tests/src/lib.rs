@@ -24,6 +24,7 @@ mod process;
 mod prometheus;
 mod release;
 mod scratch;
+mod stall;
 mod tls;
 mod wait;
 
@@ -50,4 +51,5 @@ pub use process::{Process, processes_alive};
 pub use prometheus::{Prometheus, PrometheusOptions};
 pub use release::Release;
 pub use scratch::scratch;
-pub use wait::{eventually, steadily};
+pub use stall::Stalls;
+pub use wait::{Hopeless, eventually, steadily};

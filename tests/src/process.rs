@@ -7,10 +7,10 @@ use std::sync::{OnceLock, mpsc};
 use std::time::Duration;
 use std::{fs, io, thread};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
-use crate::eventually;
+use crate::{Hopeless, eventually};
 
 /// A child process that writes its output to a log file.
 ///
@@ -61,11 +61,14 @@ impl Process {
     /// Fails when it has ended, with the end of its log.
     ///
     /// # Errors
-    /// When it has ended.
+    /// When it has ended: [`Hopeless`].
     pub fn must_run(&mut self) -> Result<()> {
         match self.ended()? {
             None => Ok(()),
-            Some(status) => bail!("{} ended with {status}:\n{}", self.name, self.log_tail()),
+            Some(status) => {
+                let told = format!("{} ended with {status}:\n{}", self.name, self.log_tail());
+                Err(Hopeless(told).into())
+            }
         }
     }
 

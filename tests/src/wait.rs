@@ -8,10 +8,23 @@ use tokio::time::{Instant, sleep, timeout_at};
 /// Short, because every test waits; long enough not to load the machine that it waits for.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// What a probe says when there is nothing to wait for any more.
+#[derive(Debug)]
+pub struct Hopeless(pub String);
+
+impl std::fmt::Display for Hopeless {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Hopeless {}
+
 /// Asks `probe` until it has an answer, and returns that. A probe that hangs is given up at the deadline.
 ///
 /// # Errors
-/// When there is none within `deadline`: says `what` was waited for and the last error that `probe` gave.
+/// When there is none within `deadline`: says `what` was waited for and the last error that `probe` gave. At once when the probe
+/// says that it is [`Hopeless`].
 pub async fn eventually<T>(
     what: &str,
     deadline: Duration,
@@ -22,6 +35,9 @@ pub async fn eventually<T>(
     loop {
         match timeout_at(end, probe()).await {
             Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(error)) if error.is::<Hopeless>() => {
+                return Err(error.context(format!("waited in vain for this: {what}")));
+            }
             Ok(Err(error)) => seen = error,
             Err(_) => {}
         }

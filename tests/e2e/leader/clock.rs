@@ -4,10 +4,10 @@ use std::fs;
 use std::process::Command;
 
 use anyhow::ensure;
-use hedgerow_tests::{Part, part, scratch, steadily};
-use k8s_openapi::jiff::Timestamp;
+use hedgerow_tests::{Part, eventually, part, scratch, steadily};
 
 use super::{A_WHILE, Replicas, TAKEOVER};
+use crate::scene::SOON;
 
 /// A machine that is up for longer than this one: `CLOCK_BOOTTIME` and `CLOCK_MONOTONIC` are ahead by eleven days.
 const LONG_UP: [&str; 6] = [
@@ -59,12 +59,21 @@ async fn a_clock_that_is_wrong_or_is_set_neither_takes_the_lease_nor_loses_it() 
     .await
     .unwrap();
 
-    let (before, killed) = (replicas.content().await, Timestamp::now());
+    let (before, killed) = (replicas.content().await, replicas.begins());
     replicas.scene.operator.kill().unwrap();
-    let after = replicas.takeover(mark).await.duration_since(killed);
+    let taken = replicas.takeover(mark).await;
+    let after = replicas.ran(&killed, taken);
     println!("taken over {after:#} after the kill");
     assert!(after <= TAKEOVER, "{after:#}");
     assert_eq!(replicas.content().await, before);
+
+    // It acts only when it has seen all that was written before.
+    eventually("the new leader acts", SOON, async || {
+        ensure!(replicas.standby.leads().await?, "not yet");
+        Ok(())
+    })
+    .await
+    .unwrap();
 
     // Its clock is set back by three hours, which is before the documents were issued.
     fs::write(&clock, "-1h").unwrap();

@@ -2,7 +2,6 @@
 
 use anyhow::ensure;
 use hedgerow_tests::{Condition, eventually};
-use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 
 use super::{LAST_WRITE, Replicas, TAKEOVER, policy, received};
@@ -32,15 +31,15 @@ async fn a_leader_behind_a_stalled_network_writes_over_nothing_newer() {
     })
     .await
     .unwrap();
-    let stalled = Timestamp::now();
+    let stalled = replicas.begins();
     let taken = replicas.takeover(mark).await;
-    let after = taken.duration_since(stalled);
+    let after = replicas.ran(&stalled, taken);
     println!("taken over {after:#} after the stall");
     assert!(after <= TAKEOVER, "{after:#}");
     replicas.is_switched_off_by_the_new_leader(mark).await;
     says(&replicas, &others, "CoolingDown").await;
 
-    let whole = Timestamp::now();
+    let whole = replicas.begins();
     replicas.link.set(Condition::Whole);
     replicas.former_leader_steps_down().await;
     let late = replicas.late_writes_of_former_leader(mark, taken);
@@ -50,7 +49,7 @@ async fn a_leader_behind_a_stalled_network_writes_over_nothing_newer() {
         // An event tells what was so when it was sent, and is none the worse for being late.
         let event = write.object_ref.resource == "events";
         assert!(event || !write.succeeded(), "{write:#?}");
-        let later = received(write).unwrap().duration_since(whole);
+        let later = replicas.ran(&whole, received(write).unwrap());
         assert!(later < LAST_WRITE, "begun after the stall: {write:#?}");
     }
     says(&replicas, &others, "CoolingDown").await;
@@ -61,9 +60,9 @@ async fn a_leader_whose_connections_break_writes_nothing_when_they_hold_again() 
     let replicas = Replicas::start("broken").await;
     let (before, mark) = (replicas.content().await, replicas.scene.audit.mark().unwrap());
     replicas.link.set(Condition::Cut);
-    let cut = Timestamp::now();
+    let cut = replicas.begins();
     let taken = replicas.takeover(mark).await;
-    let after = taken.duration_since(cut);
+    let after = replicas.ran(&cut, taken);
     println!("taken over {after:#} after the cut");
     assert!(after <= TAKEOVER, "{after:#}");
     replicas.carries_on(mark, &before).await;

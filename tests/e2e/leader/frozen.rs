@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use hedgerow_tests::{Condition, eventually};
-use k8s_openapi::jiff::Timestamp;
 
 use super::{Replicas, TAKEOVER};
 use crate::scene::SOON;
@@ -14,9 +13,9 @@ async fn a_leader_that_was_frozen_writes_nothing_when_it_goes_on() {
     let replicas = Replicas::start("frozen").await;
     let (before, mark) = (replicas.content().await, replicas.scene.audit.mark().unwrap());
     replicas.scene.operator.pause().unwrap();
-    let frozen = Timestamp::now();
+    let frozen = replicas.begins();
     let taken = replicas.takeover(mark).await;
-    let after = taken.duration_since(frozen);
+    let after = replicas.ran(&frozen, taken);
     println!("taken over {after:#} after the freeze");
     assert!(after <= TAKEOVER, "{after:#}");
     replicas.carries_on(mark, &before).await;

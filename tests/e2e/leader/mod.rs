@@ -10,7 +10,7 @@ mod frozen;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use hedgerow_tests::{AuditEvent, Link, Mark, Operator, OperatorOptions, eventually, steadily};
+use hedgerow_tests::{AuditEvent, Link, Mark, Operator, OperatorOptions, Stalls, eventually, steadily};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -42,6 +42,13 @@ struct Replicas {
     standby: Operator,
     /// The leader's way to the API server.
     link: Link,
+    stalls: Stalls,
+}
+
+/// When something began that is to be over in time.
+struct Begun {
+    at: Timestamp,
+    stalled: Duration,
 }
 
 impl Replicas {
@@ -72,11 +79,30 @@ impl Replicas {
         scene.apply(&policy("kb")).await;
         scene.reason("Tuned").await;
         let standby = change(install).start().await.unwrap();
-        let replicas = Self { scene, standby, link };
+        let replicas = Self {
+            scene,
+            standby,
+            link,
+            stalls: Stalls::watch(),
+        };
         replicas.is_quiet().await;
         assert!(replicas.scene.operator.leads().await.unwrap());
         assert!(!replicas.standby.leads().await.unwrap());
         replicas
+    }
+
+    /// Begins to take the time.
+    fn begins(&self) -> Begun {
+        Begun {
+            at: Timestamp::now(),
+            stalled: self.stalls.total(),
+        }
+    }
+
+    /// How long the machine ran from then to `end`, or at least to now.
+    fn ran(&self, begun: &Begun, end: Timestamp) -> SignedDuration {
+        let stalled = self.stalls.total().saturating_sub(begun.stalled);
+        end.duration_since(begun.at) - SignedDuration::try_from(stalled).unwrap()
     }
 
     /// Waits until nothing is left to be written, so that nothing is being written either.
@@ -197,7 +223,8 @@ impl Replicas {
         };
         let harm: Vec<_> = writes.iter().filter(over_newer).collect();
         assert!(harm.is_empty(), "written over what is newer: {harm:#?}");
-        writes.retain(|event| received(event).unwrap() > taken + LAST_WRITE);
+        let stalled = SignedDuration::try_from(self.stalls.total()).unwrap();
+        writes.retain(|event| received(event).unwrap() > taken + LAST_WRITE + stalled);
         writes
     }
 }

@@ -27,11 +27,12 @@ const SECOND: &str = "kb-second";
 fn everything() -> Value {
     let second = json!({ "configMap": SECOND, "key": "a.json", "targets": [{ "name": "shard-read" }] });
     let policy = publishing(&[envoy(), second]);
-    with(
+    let policy = with(
         policy,
         "/spec/publish/0/nudgePods",
         json!({ "matchLabels": { "app": "front" } }),
-    )
+    );
+    with(policy, "/spec/targets/0/saturation/maxUnknown", json!("10s"))
 }
 
 #[tokio::test]
@@ -81,9 +82,7 @@ async fn each_right_is_needed(cluster: &Cluster, namespace: &Namespace, watched:
 
 /// All that the operator has asked the API server for.
 fn requests(scene: &Scene) -> Result<Vec<AuditEvent>> {
-    let mut events = scene.audit.since(Mark::default())?;
-    events.retain(|event| event.user() == scene.operator.user());
-    Ok(events)
+    scene.audit.by(scene.operator.user(), Mark::default())
 }
 
 async fn do_everything(scene: &mut Scene) {

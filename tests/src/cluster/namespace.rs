@@ -57,6 +57,23 @@ impl Namespace {
         Api::namespaced(self.client.clone(), &self.name)
     }
 
+    /// A policy in it, as `kubectl get -o json` tells it; but tests look often, and this takes no process.
+    ///
+    /// # Errors
+    /// When there is none, or the API server does not answer.
+    pub async fn policy(&self, name: &str) -> Result<Value> {
+        let uri = format!(
+            "/apis/hedgerow.dev/v1alpha1/namespaces/{}/hedgepolicies/{name}",
+            self.name
+        );
+        let request = Request::get(uri).body(Vec::new())?;
+        let mut policy: Value = self.client.request(request).await?;
+        if let Some(metadata) = policy["metadata"].as_object_mut() {
+            metadata.remove("managedFields");
+        }
+        Ok(policy)
+    }
+
     /// Applies a manifest to it.
     ///
     /// # Errors
