@@ -103,7 +103,7 @@ metastable: ## Simulate a brown-out that some ways of hedging make last: half a 
 
 .PHONY: test
 test: parts servers helm programs lint ## Run every check and every test, on the real parts: about 15 minutes once they are built
-	@echo "== tests: unit, property and end-to-end; a failed end-to-end test leaves its logs in $${CARGO_TARGET_DIR:-target}/e2e"
+	@echo "== tests: unit, property, end-to-end, and every command of the documents; a failed end-to-end test leaves its logs in $${CARGO_TARGET_DIR:-target}/e2e"
 	@tests/parts/build libfaketime
 	cargo test --workspace --locked
 

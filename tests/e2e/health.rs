@@ -110,7 +110,10 @@ async fn live_phases(scene: &mut Scene, unwatched: &Namespace) -> BTreeMap<Strin
     }
     let delete = ["delete", "hp", "deleted", "--wait=false"];
     scene.namespace.kubectl(&delete).await.unwrap();
-    live.insert("deleted".to_owned(), scene.policy("deleted").await.unwrap());
+    live.insert(
+        "deleted".to_owned(),
+        phase(scene, "deleted", &[READY, READABLE, hedging]).await,
+    );
 
     scene.service.queue(100.0);
     live.insert(
@@ -147,7 +150,7 @@ fn of(phase: &str) -> Value {
     with(policy(phase), "/spec/publish/0/configMap", json!(phase))
 }
 
-/// Waits until a policy says all of `conditions`, and returns it.
+/// Waits until a policy as it is now says all of `conditions`, and returns it.
 async fn phase(scene: &Scene, name: &str, conditions: &[Said]) -> Value {
     eventually(&format!("{name} says {conditions:?}"), SOON, async || {
         let policy = scene.policy(name).await?;
@@ -159,6 +162,12 @@ async fn phase(scene: &Scene, name: &str, conditions: &[Said]) -> Value {
             said.any(|said| said["type"] == kind && said["status"] == status && said["reason"] == reason)
         };
         ensure!(conditions.iter().all(says), "it says {said:?}");
+        // Its deletion counts as an edit.
+        let (seen, is) = (
+            &policy["status"]["observedGeneration"],
+            &policy["metadata"]["generation"],
+        );
+        ensure!(seen == is, "it says so of generation {seen}, and is {is}");
         Ok(policy)
     })
     .await

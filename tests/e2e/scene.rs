@@ -18,6 +18,8 @@ pub(crate) const SOON: Duration = Duration::from_secs(60);
 
 pub(crate) struct Scene {
     pub(crate) audit: Audit,
+    /// Before its operator did anything: what is earlier in the log is about other tests.
+    pub(crate) begun: Mark,
     /// Where the policies are.
     pub(crate) namespace: Namespace,
     pub(crate) service: Service,
@@ -61,6 +63,7 @@ impl Scene {
         alerts: &[(&str, &str)],
         change: impl FnOnce(OperatorOptions<'_>) -> OperatorOptions<'_>,
     ) -> Self {
+        let begun = cluster.audit().mark().unwrap();
         let home = cluster
             .namespace(&format!("{}-operator", namespace.name()))
             .await
@@ -74,6 +77,7 @@ impl Scene {
         let operator = change(operator).start().await.unwrap();
         Self {
             audit: cluster.audit(),
+            begun,
             namespace,
             service,
             prometheus,
@@ -112,7 +116,7 @@ impl Scene {
 
     /// The same of the one under [`KEY`] of another ConfigMap.
     pub(crate) fn history_of(&self, config_map: &str) -> Vec<Value> {
-        let events = self.audit.naming(self.namespace.name(), Mark::default()).unwrap();
+        let events = self.audit.naming(self.namespace.name(), self.begun).unwrap();
         let written = events.iter().filter(|event| {
             let object = &event.object_ref;
             let ours = object.resource == "configmaps" && object.namespace == self.namespace.name();

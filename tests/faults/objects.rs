@@ -45,6 +45,7 @@ async fn stage(name: &str) -> Scene {
     let longest = shared::namespace(&"n".repeat(59)).await;
     let service = Service::start().await;
     let prometheus = service.scraped().await;
+    let begun = cluster.audit().mark().unwrap();
     let operator = OperatorOptions::new(cluster, &home, &[&namespace, &longest])
         .source(&prometheus.url())
         .set("writesPerSecond", json!(200))
@@ -53,6 +54,7 @@ async fn stage(name: &str) -> Scene {
         .unwrap();
     let scene = Scene {
         audit: cluster.audit(),
+        begun,
         namespace,
         service,
         prometheus,

@@ -62,6 +62,7 @@ impl Replicas {
         change: impl FnOnce(OperatorOptions<'_>) -> OperatorOptions<'_>,
     ) -> Self {
         let cluster = shared::cluster().await;
+        let begun = cluster.audit().mark().unwrap();
         let namespace = shared::namespace(name).await;
         let home = shared::namespace(&format!("{name}-operator")).await;
         let service = Service::start().await;
@@ -71,6 +72,7 @@ impl Replicas {
         let leader = install.clone().through(&link).start().await.unwrap();
         let scene = Scene {
             audit: cluster.audit(),
+            begun,
             namespace,
             service,
             prometheus,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use hedgerow_api::HedgePolicy;
-use hedgerow_tests::{AuditEvent, Cluster, Mark, Namespace, OperatorOptions, eventually};
+use hedgerow_tests::{AuditEvent, Cluster, Namespace, OperatorOptions, eventually};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
@@ -52,6 +52,7 @@ async fn of_an_install_for_the_cluster_each_is_needed_and_none_is_missing() {
 }
 
 async fn each_right_is_needed(cluster: &Cluster, namespace: &Namespace, watched: &[&Namespace]) {
+    let begun = cluster.audit().mark().unwrap();
     let home = cluster.namespace("rights-operator").await.unwrap();
     let service = Service::start().await;
     let prometheus = service.scraped().await;
@@ -59,6 +60,7 @@ async fn each_right_is_needed(cluster: &Cluster, namespace: &Namespace, watched:
     let operator = install.nudging().start().await.unwrap();
     let mut scene = Scene {
         audit: cluster.audit(),
+        begun,
         namespace: namespace.clone(),
         service,
         prometheus,
@@ -82,7 +84,7 @@ async fn each_right_is_needed(cluster: &Cluster, namespace: &Namespace, watched:
 
 /// All that the operator has asked the API server for.
 fn requests(scene: &Scene) -> Result<Vec<AuditEvent>> {
-    scene.audit.by(scene.operator.user(), Mark::default())
+    scene.audit.by(scene.operator.user(), scene.begun)
 }
 
 async fn do_everything(scene: &mut Scene) {
