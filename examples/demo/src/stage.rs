@@ -6,7 +6,7 @@ mod processes;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use hedgerow_stage::{NAMESPACE, Servers, disturb};
+use hedgerow_stage::{Control, NAMESPACE, Servers};
 use hedgerow_tests::{Kubectl, Node, Process, Prometheus};
 use kube::Client;
 
@@ -69,7 +69,7 @@ impl Stage {
 
     /// Disturbs the replicas: `latency=1.3`, `bulk=120`.
     pub(crate) async fn disturb(&self, how: &str) -> Result<()> {
-        disturb(&self.replicas, how).await
+        Control::new(self.replicas.clone())?.disturb(how).await
     }
 
     /// What a person can open, and how.

@@ -55,7 +55,7 @@ impl Lane {
             arguments.extend(["--control", &control]);
         }
         let servers = Servers::start(&format!("{name}-servers"), &folder, &arguments).await?;
-        servers.disturb(scenario.usual()).await?;
+        servers.control().disturb(scenario.usual()).await?;
         let front_end = match way {
             Way::Hedgerow => place.front_end,
             _ => (Ipv4Addr::LOCALHOST, free_port()?).into(),
@@ -119,12 +119,12 @@ impl Lane {
 
     /// Disturbs the servers.
     pub(crate) async fn disturb(&self, how: &str) -> Result<()> {
-        self.servers.disturb(how).await
+        self.servers.control().disturb(how).await
     }
 
     /// What front end and servers have counted until now.
     pub(crate) async fn look(&self) -> Result<Sample> {
-        let servers = self.servers.control().parse()?;
+        let servers = self.servers.control().address().parse()?;
         let (front_end, servers) =
             tokio::try_join!(self.exposition(self.front_end), self.exposition(servers))?;
         let front = |name| series(&front_end, name).sum();

@@ -16,7 +16,7 @@ use hedgerow_tests::Process;
 pub use control_plane::ControlPlane;
 pub use expect::{Expectation, table};
 pub use exposition::series;
-pub use servers::{Servers, disturb};
+pub use servers::{Control, Servers};
 pub use terminal::{exit_code, spinner};
 
 /// Where policies, their clients and their documents live.

@@ -15,7 +15,15 @@ use crate::{start, text};
 pub struct Servers {
     _process: Process,
     addresses: PathBuf,
-    control: String,
+    control: Control,
+}
+
+/// Where replicas are watched and disturbed.
+#[derive(Debug)]
+pub struct Control {
+    address: String,
+    /// Kept: to make one takes longer than some disturbances last.
+    http: reqwest::Client,
 }
 
 impl Servers {
@@ -38,7 +46,7 @@ impl Servers {
         Ok(Self {
             _process: process,
             addresses,
-            control,
+            control: Control::new(control)?,
         })
     }
 
@@ -48,8 +56,24 @@ impl Servers {
     }
 
     /// Where they are watched and disturbed.
-    pub fn control(&self) -> &str {
+    pub const fn control(&self) -> &Control {
         &self.control
+    }
+}
+
+impl Control {
+    /// That of replicas at `address`, which is `HOST:PORT`.
+    ///
+    /// # Errors
+    /// When there can be no HTTP client.
+    pub fn new(address: String) -> Result<Self> {
+        let http = reqwest::Client::builder().no_proxy().build()?;
+        Ok(Self { address, http })
+    }
+
+    /// `HOST:PORT`.
+    pub fn address(&self) -> &str {
+        &self.address
     }
 
     /// Disturbs them: `latency=1.3&shard=0&replica=1`.
@@ -57,25 +81,13 @@ impl Servers {
     /// # Errors
     /// When they refuse, or do not answer.
     pub async fn disturb(&self, how: &str) -> Result<()> {
-        disturb(&self.control, how).await
+        let url = format!("http://{}/control?{how}", self.address);
+        let answer = self.http.post(url).send().await?;
+        ensure!(
+            answer.status().is_success(),
+            "the replicas refuse {how}: {}",
+            answer.text().await?
+        );
+        Ok(())
     }
-}
-
-/// Disturbs the replicas whose control is there, as [`Servers::disturb`] does.
-///
-/// # Errors
-/// When they refuse, or do not answer.
-pub async fn disturb(control: &str, how: &str) -> Result<()> {
-    let answer = reqwest::Client::builder()
-        .no_proxy()
-        .build()?
-        .post(format!("http://{control}/control?{how}"))
-        .send()
-        .await?;
-    ensure!(
-        answer.status().is_success(),
-        "the replicas refuse {how}: {}",
-        answer.text().await?
-    );
-    Ok(())
 }

@@ -36,7 +36,7 @@ impl Stage {
             ],
         )?;
         let prometheus = PrometheusOptions::new()
-            .job("kb", servers.control().parse()?)
+            .job("kb", servers.control().address().parse()?)
             .job("front", front_end.parse()?)
             .folder(folder.join("prometheus"))
             .start()
@@ -63,7 +63,7 @@ impl Stage {
             client: plane.cluster().client().await?,
             folder,
             front_end,
-            replicas: servers.control().to_owned(),
+            replicas: servers.control().address().to_owned(),
             prometheus: prometheus.url().trim_start_matches("http://").to_owned(),
             operator: metrics,
             _parts: Parts::Processes {
