@@ -60,7 +60,7 @@ impl Scenario {
         match self {
             Self::SlowReplica => "one replica of 16 takes ten times as long",
             Self::SlowTogether => {
-                "all replicas stand still at the same moments, 0.15 s of each 4, as on a disk that they share"
+                "all replicas stand still at the same moments, 0.15 s of each 6, as on a disk that they share"
             }
             Self::StaleReplica => "one replica of 16 answers in a tenth of the time, with old data",
             Self::FirstError => "one replica of 16 answers 503 at once",
@@ -106,9 +106,9 @@ impl Scenario {
                 how: "stalled=true",
                 // Longer than the delay, so that a hedge finds the other replica still too; and so short that the budget bears
                 // most of the hedges of one: what is kept back hides what it would have found. A minute, which is the window,
-                // holds 15 of them at any time: so the delay rests.
+                // holds 10 of them at any time: so the delay rests.
                 lasts: Duration::from_millis(150),
-                every: Duration::from_secs(4),
+                every: Duration::from_secs(6),
             },
             Self::StaleReplica => Injection::Once("stale=true&shard=0&replica=0"),
             Self::FirstError => Injection::Once("failing=true&shard=0&replica=0"),

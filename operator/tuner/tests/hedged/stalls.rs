@@ -1,4 +1,4 @@
-//! Replicas that stand still at the same moments, 0.15 s of each 4: call by call, as clients with a budget hedge it. Longer
+//! Replicas that stand still at the same moments, 0.15 s of each 6: call by call, as clients with a budget hedge it. Longer
 //! stalls spend that budget, and what is kept back in them hides what hedges would have found.
 
 use std::collections::VecDeque;
@@ -27,7 +27,7 @@ const INTERVAL: u32 = 5;
 /// All replicas stand still for this time of each ...
 const STALL: f64 = 0.15;
 /// ... such time, in seconds.
-const EVERY: f64 = 4.0;
+const EVERY: f64 = 6.0;
 const RUNS: u64 = 20;
 
 /// Those of the policy of that case, whose intervals are short.
