@@ -1,5 +1,5 @@
-//! Tests with real pods on a real kubelet. They need root, and the images of `make image client-images`: so they run only
-//! when asked for, by `make test-node`.
+//! Tests with real pods on a real kubelet. They need root, and the images of `make node-images`: so plain `cargo test`
+//! leaves them out, and `make test` ends with `make test-node` where the machine allows it.
 
 #![allow(
     clippy::unwrap_used,

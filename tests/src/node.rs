@@ -27,7 +27,7 @@ pub struct Node {
     process: Process,
 }
 
-/// An image that the repository builds.
+/// An image that `make node-images` builds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Image {
     /// The operator.
@@ -54,18 +54,18 @@ impl Image {
     /// Its archive.
     ///
     /// # Errors
-    /// When it is not built, saying which command does it.
+    /// When it is not built, saying which command does that.
     pub fn archive(self) -> Result<PathBuf> {
-        let (file, command) = match self {
-            Self::Operator => ("hedgerow.tar", "make image"),
-            Self::MountedClient => ("mounted-client.tar", "make client-images"),
-            Self::SearchCluster => ("search-cluster.tar", "make client-images"),
-            Self::Prometheus => ("prometheus.tar", "make client-images"),
+        let file = match self {
+            Self::Operator => "hedgerow.tar",
+            Self::MountedClient => "mounted-client.tar",
+            Self::SearchCluster => "search-cluster.tar",
+            Self::Prometheus => "prometheus.tar",
         };
-        let path = target().join("images").join(file);
+        let path = target().join("node-images").join(file);
         ensure!(
             path.is_file(),
-            "there is no {}; `{command}` builds it",
+            "there is no {}; `make node-images` builds it",
             path.display()
         );
         Ok(path)

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::{Helm, HelmVersion, Image, Node};
 
-/// A release of the chart with the image that `make image` builds, under Pod Security `restricted`.
+/// A release of the chart with the image that `make node-images` builds, under Pod Security `restricted`.
 #[derive(Debug)]
 pub struct Release {
     helm: Helm,

@@ -1,5 +1,6 @@
 //! The built binaries.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
@@ -53,6 +54,7 @@ fn cargo_build(name: &str, build: Build) -> Result<PathBuf, String> {
         .manifest_path(repository().join("Cargo.toml"))
         .arg("--workspace")
         .bin(name);
+    let cargo = of_this_test().fold(cargo, CargoBuild::env_remove);
     let cargo = match build {
         // The smallest of them.
         Build::Debug => cargo.test("release"),
@@ -62,4 +64,14 @@ fn cargo_build(name: &str, build: Build) -> Result<PathBuf, String> {
         .run()
         .map(|built| built.path().to_owned())
         .map_err(|error| error.to_string())
+}
+
+/// What Cargo told this test of its own package. To build scripts of dependencies that look at these names (ring's does) it would
+/// be news, each time: they and all that needs them would be compiled anew, here and again by the next `cargo test`.
+fn of_this_test() -> impl Iterator<Item = OsString> {
+    let package = |name: &OsString| {
+        let name = name.to_string_lossy();
+        name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
+    };
+    std::env::vars_os().map(|(name, _)| name).filter(package)
 }
