@@ -27,6 +27,13 @@ const ELSEWHERE: &[(&str, Place)] = &[
         },
     ),
     (
+        "make test",
+        Elsewhere {
+            why: "this test is a part of it",
+            by: (".ci/run", "\nmake test\n"),
+        },
+    ),
+    (
         "make metastable",
         Elsewhere {
             why: "the table that it prints is held against the page by a test of the package",
