@@ -54,6 +54,15 @@ impl Policies {
         self.lock().clear();
     }
 
+    /// The series of the conditions of a policy.
+    fn conditions(&self, policy: &PolicyKey) -> Vec<(Labels, f64)> {
+        let told = self.lock();
+        let conditions = told.get(policy).into_iter().flatten();
+        conditions
+            .map(|condition| (with_condition(policy, condition), 1.0))
+            .collect()
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<PolicyKey, Vec<[String; 3]>>> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -61,51 +70,33 @@ impl Policies {
 
 impl Collector for Policies {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
-        let told = self.lock().clone();
-        let conditions: Vec<Labels> = told
-            .iter()
-            .flat_map(|(policy, conditions)| {
-                conditions
-                    .iter()
-                    .map(|condition| with_condition(policy, condition))
-            })
-            .collect();
+        let told: Vec<PolicyKey> = self.lock().keys().cloned().collect();
         gauges(
             &mut encoder,
             "policy_condition",
             "",
             "1 for each condition of a policy, with its status and reason.",
-            conditions.iter().map(|labels| (labels, 1.0)),
+            told.iter().flat_map(|policy| self.conditions(policy)),
         )?;
-        let renewals: Vec<_> = self
-            .index
-            .renewal_times()
-            .into_iter()
-            .map(|(policy, at)| (labels(&policy), sample(at.as_millis()) / 1e3))
-            .collect();
+        let renewals = self.index.renewal_times().into_iter();
         gauges(
             &mut encoder,
             "policy_renewal_due_timestamp",
             "seconds",
             "When the next document of a policy is to be renewed or deleted; in the past only while that is late.",
-            renewals.iter().map(|(labels, at)| (labels, *at)),
+            renewals.map(|(policy, at)| (labels(&policy), sample(at.as_millis()) / 1e3)),
         )?;
-        let hedging: Vec<_> = told
-            .keys()
-            .map(|policy| {
-                let outputs = self
-                    .outputs
-                    .get()
-                    .map_or(0, |outputs| outputs.letting_hedge(policy).len());
-                (labels(policy), sample(i64::try_from(outputs).unwrap_or(i64::MAX)))
-            })
-            .collect();
+        let hedging = |policy: &PolicyKey| {
+            let outputs = self.outputs.get();
+            let number = outputs.map_or(0, |outputs| outputs.letting_hedge(policy).len());
+            (labels(policy), sample(i64::try_from(number).unwrap_or(i64::MAX)))
+        };
         gauges(
             &mut encoder,
             "policy_hedging_outputs",
             "",
             "ConfigMaps of a policy that let clients hedge, as they are in the cluster.",
-            hedging.iter().map(|(labels, number)| (labels, *number)),
+            told.iter().map(hedging),
         )
     }
 }
