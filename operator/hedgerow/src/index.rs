@@ -127,25 +127,15 @@ const SPREAD: Duration = Duration::from_secs(10);
 
 impl Index {
     /// Follows a policy from now on as `follow` says. `recall` tells what each ConfigMap remembers of a target from before.
-    /// Returns whether something of it may be due that was not before.
-    pub fn follow(
-        &self,
-        key: &PolicyKey,
-        follow: Follow,
-        recall: impl Fn(&str) -> Vec<(String, Memory)>,
-    ) -> bool {
+    pub fn follow(&self, key: &PolicyKey, follow: Follow, recall: impl Fn(&str) -> Vec<(String, Memory)>) {
         let mut inner = self.inner();
         let before = inner
             .policies
             .remove(key)
             .filter(|entry| entry.follow.uid == follow.uid);
-        let news = before
-            .as_ref()
-            .is_none_or(|before| before.is_asked_otherwise(&follow));
         inner
             .policies
             .insert(key.clone(), Entry::new(follow, before, recall));
-        news
     }
 
     /// Follows a policy no longer.
@@ -281,18 +271,6 @@ impl Index {
             .iter()
             .map(|(key, entry)| (key.clone(), entry.views()))
             .collect()
-    }
-
-    /// The policies that are followed.
-    pub fn keys(&self) -> Vec<PolicyKey> {
-        self.inner().policies.keys().cloned().collect()
-    }
-
-    /// What `of` makes of each target of a policy and of what was decided about it last.
-    pub fn of_decisions<T>(&self, key: &PolicyKey, of: impl FnMut((&str, &Decision)) -> T) -> Vec<T> {
-        let inner = self.inner();
-        let decided = inner.policies.get(key).into_iter().flat_map(Entry::decisions);
-        decided.map(of).collect()
     }
 
     /// One policy's targets as they stand.

@@ -9,7 +9,6 @@ mod targets;
 mod watches;
 mod writes;
 
-use std::borrow::Borrow;
 use std::fmt::Error;
 use std::sync::Arc;
 use std::time::Duration;
@@ -152,17 +151,17 @@ impl Metrics {
 }
 
 /// Writes a family of gauges; `name` is without prefix and unit.
-fn gauges<L: Borrow<Labels>>(
+fn gauges<'a>(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
     unit: &str,
     help: &str,
-    values: impl IntoIterator<Item = (L, f64)>,
+    values: impl IntoIterator<Item = (&'a Labels, f64)>,
 ) -> Result<(), Error> {
     let unit = (!unit.is_empty()).then(|| Unit::Other(unit.to_owned()));
     let mut family = encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?;
     for (labels, value) in values {
-        ConstGauge::new(value).encode(family.encode_family(labels.borrow())?)?;
+        ConstGauge::new(value).encode(family.encode_family(labels)?)?;
     }
     Ok(())
 }

@@ -123,9 +123,9 @@ impl Reconciler {
     /// What the policy asks for, if it can be followed.
     fn validate(&self, entry: &PolicyEntry) -> Verdict {
         let policies = &self.cluster.policies;
-        // Asked for only where a source limits the targets of a namespace.
-        let older = std::iter::once_with(|| policies.keys_in(&entry.key.namespace))
-            .flatten()
+        let older = policies
+            .keys_in(&entry.key.namespace)
+            .into_iter()
             .filter_map(|key| policies.get(&key))
             .filter(|other| other.is_older_than(entry));
         let stop = self.cluster.stops.stop_for(&entry.key, &entry.annotations);
@@ -134,12 +134,9 @@ impl Reconciler {
 
     fn follow(&self, key: &PolicyKey, follow: Follow) {
         let uid = follow.uid.clone();
-        let news = self
-            .index
+        self.index
             .follow(key, follow, |target| self.cluster.outputs.memories(&uid, target));
-        if news {
-            self.wake.notify_waiters();
-        }
+        self.wake.notify_waiters();
     }
 
     /// Turns off what was followed until now, under the spec that was valid. What never was followed is not from now on.
@@ -185,10 +182,11 @@ impl Reconciler {
             None => Ok(()),
         };
         let follows = self.index.followed(key).is_some();
-        let mut orphans = self.cluster.outputs.orphans_of(key);
+        let mut orphans = self.cluster.outputs.orphans();
         orphans.retain(|orphan| {
             let heir = self.cluster.policies.winner(&orphan.name);
-            !(follows && heir.is_some_and(|heir| heir.policy == *key))
+            let is_its_own = orphan.owner.as_ref().is_some_and(|owner| owner.policy == *key);
+            is_its_own && !(follows && heir.is_some_and(|heir| heir.policy == *key))
         });
         let released = join_all(orphans.iter().map(|orphan| release(orphan))).await;
         self.all_off(&orphans, released)

@@ -11,7 +11,6 @@ use axum::routing::get;
 use prometheus_client::encoding::prometheus_text::CONTENT_TYPE;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::task::spawn_blocking;
 
 use crate::cluster::Caches;
 use crate::heartbeat::Heartbeats;
@@ -95,19 +94,12 @@ fn failing(caches: &Caches) -> String {
 }
 
 async fn metrics(State(health): State<Health>, headers: HeaderMap) -> Response {
-    let open = wants_open_metrics(&headers);
-    // Of ten thousand policies it is megabytes, and neither the samplers nor the writers shall wait for it.
-    let told = spawn_blocking(move || {
-        if open {
-            (OPEN_METRICS, health.metrics.open_metrics())
-        } else {
-            (CONTENT_TYPE, health.metrics.plain_text())
-        }
-    });
-    match told.await {
-        Ok((kind, text)) => ([(header::CONTENT_TYPE, kind)], text).into_response(),
-        Err(why) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{why}\n")).into_response(),
-    }
+    let (kind, text) = if wants_open_metrics(&headers) {
+        (OPEN_METRICS, health.metrics.open_metrics())
+    } else {
+        (CONTENT_TYPE, health.metrics.plain_text())
+    };
+    ([(header::CONTENT_TYPE, kind)], text).into_response()
 }
 
 /// Prometheus asks for it; people and promtool, who do not, get the format that both can read.

@@ -2,7 +2,7 @@
 //! alone.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use hedgerow_api::names::{ROLE_BASE, ROLE_LABEL, ROLE_OUTPUT};
 use hedgerow_tuner::Memory;
@@ -21,50 +21,11 @@ use super::record::{OutputRecord, Owner};
 #[derive(Clone, Debug)]
 pub struct Outputs {
     instance: Arc<str>,
-    records: Arc<RwLock<Records>>,
+    records: Arc<RwLock<BTreeMap<NamespacedName, Arc<OutputRecord>>>>,
     /// The bases, each with its version.
     bases: Arc<RwLock<BTreeMap<NamespacedName, String>>>,
     policies: Policies,
     changes: Changes<PolicyKey>,
-}
-
-/// All outputs, and those of each policy: who asks for a policy's must not look through everybody's.
-#[derive(Debug, Default)]
-struct Records {
-    by_name: BTreeMap<NamespacedName, Arc<OutputRecord>>,
-    by_policy: BTreeMap<PolicyKey, Vec<Arc<OutputRecord>>>,
-    by_policy_uid: BTreeMap<String, Vec<Arc<OutputRecord>>>,
-}
-
-impl Records {
-    /// The output of that name is like this now, or is gone; returns how it was.
-    fn set(&mut self, name: &NamespacedName, record: Option<Arc<OutputRecord>>) -> Option<Arc<OutputRecord>> {
-        let before = self.by_name.remove(name);
-        if let Some(owner) = before.as_ref().and_then(|before| before.owner.as_ref()) {
-            remove(&mut self.by_policy, &owner.policy, name);
-            remove(&mut self.by_policy_uid, &owner.uid, name);
-        }
-        if let Some(record) = record {
-            if let Some(owner) = &record.owner {
-                let of_policy = self.by_policy.entry(owner.policy.clone()).or_default();
-                of_policy.push(Arc::clone(&record));
-                let of_uid = self.by_policy_uid.entry(owner.uid.clone()).or_default();
-                of_uid.push(Arc::clone(&record));
-            }
-            self.by_name.insert(name.clone(), record);
-        }
-        before
-    }
-}
-
-/// Takes an output out of those of a key; a key that has none left goes.
-fn remove<K: Ord>(index: &mut BTreeMap<K, Vec<Arc<OutputRecord>>>, key: &K, name: &NamespacedName) {
-    if let Some(records) = index.get_mut(key) {
-        records.retain(|record| record.name != *name);
-        if records.is_empty() {
-            index.remove(key);
-        }
-    }
 }
 
 impl Outputs {
@@ -80,7 +41,7 @@ impl Outputs {
 
     /// What is known of this ConfigMap; `None` when it does not exist or is not labelled as an output.
     pub fn get(&self, name: &NamespacedName) -> Option<Arc<OutputRecord>> {
-        self.read().by_name.get(name).cloned()
+        self.read().get(name).cloned()
     }
 
     /// The version of a base; `None` when it does not exist or is not labelled as one.
@@ -105,8 +66,7 @@ impl Outputs {
 
     /// This install's outputs that were written for the policy of that UID.
     pub fn written_for(&self, policy_uid: &str) -> Vec<Arc<OutputRecord>> {
-        let records = self.read();
-        self.ours(records.by_policy_uid.get(policy_uid).into_iter().flatten())
+        self.of_this_install(|owner| owner.uid == policy_uid)
     }
 
     /// What the tuner remembers of a target of this policy: the newest, if several ConfigMaps carry it.
@@ -127,48 +87,32 @@ impl Outputs {
 
     /// This install's outputs that were written for a policy of that name, gone or not, and whose clients may hedge.
     pub fn letting_hedge(&self, policy: &PolicyKey) -> Vec<Arc<OutputRecord>> {
-        let mut outputs = self.written_for_name(policy);
-        outputs.retain(|record| !record.released && record.memory.values().any(Memory::lets_hedge));
-        outputs
+        let mut records = self.of_this_install(|owner| owner.policy == *policy);
+        records.retain(|record| !record.released && record.memory.values().any(Memory::lets_hedge));
+        records
     }
 
     /// This install's outputs whose policy is gone and that nothing collects: to be
     /// [released](super::Publisher::release).
     pub fn orphans(&self) -> Vec<Arc<OutputRecord>> {
-        let outputs = self.ours(self.read().by_name.values());
-        self.only_orphans(outputs)
-    }
-
-    /// Those of them that were written for a policy of that name.
-    pub fn orphans_of(&self, policy: &PolicyKey) -> Vec<Arc<OutputRecord>> {
-        self.only_orphans(self.written_for_name(policy))
-    }
-
-    fn only_orphans(&self, mut outputs: Vec<Arc<OutputRecord>>) -> Vec<Arc<OutputRecord>> {
         let exists = |owner: &Owner| {
             let policy = self.policies.get(&owner.policy);
             policy.is_some_and(|policy| policy.uid == owner.uid)
         };
-        outputs.retain(|record| {
-            let is_left = record.owner.as_ref().is_some_and(|owner| !exists(owner));
-            is_left && !record.collected && !record.released
-        });
-        outputs
+        let mut orphans = self.of_this_install(|owner| !exists(owner));
+        orphans.retain(|record| !record.collected && !record.released);
+        orphans
     }
 
-    /// This install's outputs that were written for a policy of that name, gone or not.
-    fn written_for_name(&self, policy: &PolicyKey) -> Vec<Arc<OutputRecord>> {
+    fn of_this_install(&self, wanted: impl Fn(&Owner) -> bool) -> Vec<Arc<OutputRecord>> {
         let records = self.read();
-        self.ours(records.by_policy.get(policy).into_iter().flatten())
+        let ours = records.values().filter(|record| {
+            record.instance.as_deref() == Some(&*self.instance) && record.owner.as_ref().is_some_and(&wanted)
+        });
+        ours.cloned().collect()
     }
 
-    /// Those that this install wrote.
-    fn ours<'a>(&self, records: impl Iterator<Item = &'a Arc<OutputRecord>>) -> Vec<Arc<OutputRecord>> {
-        let ours = |record: &&Arc<OutputRecord>| record.instance.as_deref() == Some(&*self.instance);
-        records.filter(ours).cloned().collect()
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, Records> {
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, BTreeMap<NamespacedName, Arc<OutputRecord>>> {
         self.records.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -178,7 +122,7 @@ impl Cache for Outputs {
 
     fn known(&self) -> Vec<NamespacedName> {
         let bases = self.bases.read().unwrap_or_else(PoisonError::into_inner);
-        let known: BTreeSet<_> = self.read().by_name.keys().chain(bases.keys()).cloned().collect();
+        let known: BTreeSet<_> = self.read().keys().chain(bases.keys()).cloned().collect();
         known.into_iter().collect()
     }
 
@@ -192,7 +136,10 @@ impl Cache for Outputs {
         let record = output.map(|object| Arc::new(OutputRecord::read(&object.metadata)));
         let before = {
             let mut records = self.records.write().unwrap_or_else(PoisonError::into_inner);
-            records.set(&name, record.clone())
+            match &record {
+                Some(record) => records.insert(name.clone(), Arc::clone(record)),
+                None => records.remove(&name),
+            }
         };
         if before == record {
             return;
@@ -227,75 +174,5 @@ pub(super) fn source(client: &Client, namespace: Option<String>) -> Source<Parti
         api,
         labels: Some(format!("{ROLE_LABEL} in ({ROLE_OUTPUT},{ROLE_BASE})")),
         fields: None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use hedgerow_api::names::{INSTANCE_ANNOTATION, POLICY_ANNOTATION, POLICY_UID_ANNOTATION};
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn config_map(policy: &str, uid: u8) -> PartialObjectMeta<ConfigMap> {
-        let annotations = [
-            (INSTANCE_ANNOTATION, "this".to_owned()),
-            (POLICY_ANNOTATION, format!("shop/{policy}")),
-            (POLICY_UID_ANNOTATION, format!("uid-{uid}")),
-        ];
-        let annotations = annotations.map(|(name, value)| (name.to_owned(), value));
-        PartialObjectMeta {
-            metadata: ObjectMeta {
-                annotations: Some(annotations.into()),
-                ..ObjectMeta::default()
-            },
-            ..PartialObjectMeta::default()
-        }
-    }
-
-    /// By looking through all of them.
-    fn named(outputs: &Outputs, wanted: impl Fn(&Owner) -> bool) -> BTreeSet<NamespacedName> {
-        let records = outputs.read();
-        let owned = records
-            .by_name
-            .values()
-            .filter(|record| record.owner.as_ref().is_some_and(&wanted));
-        owned.map(|record| record.name.clone()).collect()
-    }
-
-    fn names(records: Vec<Arc<OutputRecord>>) -> Vec<NamespacedName> {
-        let mut names: Vec<_> = records.iter().map(|record| record.name.clone()).collect();
-        names.sort();
-        names
-    }
-
-    proptest! {
-        #[test]
-        fn those_of_a_policy_are_those_that_say_so_whatever_changed_before(
-            changes in prop::collection::vec((0..4_u8, prop::option::of(("[ab]", 0..3_u8))), 0..40)
-        ) {
-            let outputs = Outputs::new("this", Policies::new(Changes::default()), Changes::default());
-            for (name, owner) in changes {
-                let name = NamespacedName::new("shop", format!("cm-{name}"));
-                let mut object = owner.map(|(policy, uid)| config_map(&policy, uid));
-                if let Some(object) = &mut object {
-                    object.metadata.name = Some(name.name.clone());
-                    object.metadata.namespace = Some(name.namespace.clone());
-                }
-                outputs.set(name, object);
-            }
-            for policy in ["a", "b", "c"] {
-                let key = PolicyKey::new("shop", policy);
-                let expected: Vec<_> = named(&outputs, |owner| owner.policy == key).into_iter().collect();
-                prop_assert_eq!(&names(outputs.orphans_of(&key)), &expected, "no policy exists");
-            }
-            for uid in 0..3 {
-                let uid = format!("uid-{uid}");
-                let expected: Vec<_> = named(&outputs, |owner| owner.uid == uid).into_iter().collect();
-                prop_assert_eq!(&names(outputs.written_for(&uid)), &expected);
-            }
-            let records = outputs.read();
-            prop_assert!(records.by_policy.values().chain(records.by_policy_uid.values()).all(|kept| !kept.is_empty()));
-        }
     }
 }

@@ -11,7 +11,7 @@ use kube::{Api, Client};
 use serde_json::json;
 
 use super::name::PolicyKey;
-use super::policies::{Policies, PolicyEntry};
+use super::policies::PolicyEntry;
 use super::write::{WriteError, WriteKind, Writer, bounded};
 
 /// Writes the status of policies. Cheap to clone.
@@ -32,13 +32,6 @@ struct Written {
     over: String,
     resource_version: String,
     status: HedgePolicyStatus,
-}
-
-impl Written {
-    /// Whether the watch still tells the version that the write went over.
-    fn is_unseen(&self, policy: &PolicyEntry) -> bool {
-        self.uid == policy.uid && self.over == policy.resource_version
-    }
 }
 
 impl StatusWriter {
@@ -88,14 +81,6 @@ impl StatusWriter {
             },
             Err(error) => Err(error),
         }
-    }
-
-    /// Forgets the writes that the watch has told of since: what it tells is kept with the policy.
-    pub fn forget_seen(&self, policies: &Policies) {
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        written.retain(|key, written| policies.get(key).is_some_and(|policy| written.is_unseen(&policy)));
-        let left = written.len();
-        written.shrink_to(2 * left);
     }
 
     /// Forgets what was written to a policy that is gone.
@@ -161,10 +146,9 @@ impl StatusWriter {
     /// The last write, as long as the watch still tells the version that it went over.
     fn unseen_write(&self, policy: &PolicyEntry) -> Option<Written> {
         let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        written
-            .get(&policy.key)
-            .filter(|written| written.is_unseen(policy))
-            .cloned()
+        let unseen =
+            |written: &&Written| written.uid == policy.uid && written.over == policy.resource_version;
+        written.get(&policy.key).filter(unseen).cloned()
     }
 
     /// Untyped, so that the status of a policy that cannot be decoded can be written all the same.

@@ -56,20 +56,6 @@ impl Entry {
         }
     }
 
-    /// Whether more or other readings may be asked for as `follow` says.
-    pub(super) fn is_asked_otherwise(&self, follow: &Follow) -> bool {
-        self.follow.compiled != follow.compiled || self.follow.refusal.is_some() != follow.refusal.is_some()
-    }
-
-    /// What was decided last about each target.
-    pub(super) fn decisions(&self) -> impl Iterator<Item = (&str, &Decision)> {
-        let targets = self.follow.compiled.targets.iter();
-        targets.filter_map(|target| {
-            let state = self.targets.get(&target.name)?;
-            Some((target.name.as_str(), state.decision.as_ref()?))
-        })
-    }
-
     /// The targets of which a reading of that kind is due. What is due counts as asked for.
     pub(super) fn due(
         &mut self,

@@ -725,23 +725,3 @@ fn counters_are_read_with_the_latency_and_kept_while_the_same_are_meant() {
     index.take(&due[0], counted(at(1)), at(1));
     assert_eq!(known(), None, "an answer about other counters is dropped");
 }
-
-#[test]
-fn samplers_are_woken_for_what_is_read_otherwise_and_not_for_what_is_as_it_was() {
-    let index = Index::default();
-    let as_written = |spec: &serde_json::Value| index.follow(&policy(), follow(spec), |_| Vec::new());
-    let mut spec = written_spec();
-    assert!(as_written(&spec), "it is new");
-    assert!(!as_written(&spec));
-    spec["interval"] = json!("45s");
-    assert!(as_written(&spec), "it is read at another time");
-    let refused = Follow {
-        refusal: Some(Refusal {
-            reason: Reason::SourceNotAvailable,
-            message: String::new(),
-        }),
-        ..follow(&spec)
-    };
-    assert!(index.follow(&policy(), refused, |_| Vec::new()));
-    assert!(as_written(&spec), "it was refused");
-}

@@ -54,15 +54,6 @@ impl Policies {
         self.lock().clear();
     }
 
-    /// The series of the conditions of a policy.
-    fn conditions(&self, policy: &PolicyKey) -> Vec<(Labels, f64)> {
-        let told = self.lock();
-        let conditions = told.get(policy).into_iter().flatten();
-        conditions
-            .map(|condition| (with_condition(policy, condition), 1.0))
-            .collect()
-    }
-
     fn lock(&self) -> MutexGuard<'_, BTreeMap<PolicyKey, Vec<[String; 3]>>> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -70,33 +61,51 @@ impl Policies {
 
 impl Collector for Policies {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
-        let told: Vec<PolicyKey> = self.lock().keys().cloned().collect();
+        let told = self.lock().clone();
+        let conditions: Vec<Labels> = told
+            .iter()
+            .flat_map(|(policy, conditions)| {
+                conditions
+                    .iter()
+                    .map(|condition| with_condition(policy, condition))
+            })
+            .collect();
         gauges(
             &mut encoder,
             "policy_condition",
             "",
             "1 for each condition of a policy, with its status and reason.",
-            told.iter().flat_map(|policy| self.conditions(policy)),
+            conditions.iter().map(|labels| (labels, 1.0)),
         )?;
-        let renewals = self.index.renewal_times().into_iter();
+        let renewals: Vec<_> = self
+            .index
+            .renewal_times()
+            .into_iter()
+            .map(|(policy, at)| (labels(&policy), sample(at.as_millis()) / 1e3))
+            .collect();
         gauges(
             &mut encoder,
             "policy_renewal_due_timestamp",
             "seconds",
             "When the next document of a policy is to be renewed or deleted; in the past only while that is late.",
-            renewals.map(|(policy, at)| (labels(&policy), sample(at.as_millis()) / 1e3)),
+            renewals.iter().map(|(labels, at)| (labels, *at)),
         )?;
-        let hedging = |policy: &PolicyKey| {
-            let outputs = self.outputs.get();
-            let number = outputs.map_or(0, |outputs| outputs.letting_hedge(policy).len());
-            (labels(policy), sample(i64::try_from(number).unwrap_or(i64::MAX)))
-        };
+        let hedging: Vec<_> = told
+            .keys()
+            .map(|policy| {
+                let outputs = self
+                    .outputs
+                    .get()
+                    .map_or(0, |outputs| outputs.letting_hedge(policy).len());
+                (labels(policy), sample(i64::try_from(outputs).unwrap_or(i64::MAX)))
+            })
+            .collect();
         gauges(
             &mut encoder,
             "policy_hedging_outputs",
             "",
             "ConfigMaps of a policy that let clients hedge, as they are in the cluster.",
-            told.iter().map(hedging),
+            hedging.iter().map(|(labels, number)| (labels, *number)),
         )
     }
 }

@@ -8,8 +8,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
 use super::{Labels, gauges};
-use crate::cluster::PolicyKey;
-use crate::index::Index;
+use crate::index::{Index, TargetView};
 
 /// The targets.
 #[derive(Debug)]
@@ -212,27 +211,30 @@ impl Targets {
     pub(super) fn new(index: Index) -> Self {
         Self { index }
     }
-
-    /// The series of a gauge for the targets of a policy.
-    fn values(&self, gauge: &TargetGauge, policy: &PolicyKey) -> Vec<(Labels, f64)> {
-        let values = self.index.of_decisions(policy, |(target, decision)| {
-            let labels = vec![
-                ("namespace", policy.namespace.clone()),
-                ("policy", policy.name.clone()),
-                ("target", target.to_owned()),
-            ];
-            (gauge.values)(decision, &labels)
-        });
-        values.into_iter().flatten().collect()
-    }
 }
 
 impl Collector for Targets {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
-        // Series by series: all of ten thousand targets at once would be a tenth of what the operator may have.
-        let policies = self.index.keys();
+        let targets: Vec<(Labels, Decision)> = self
+            .index
+            .views()
+            .into_iter()
+            .flat_map(|(policy, targets)| targets.into_iter().map(move |target| (policy.clone(), target)))
+            .filter_map(|(policy, TargetView { name, decision, .. })| {
+                let labels = vec![
+                    ("namespace", policy.namespace),
+                    ("policy", policy.name),
+                    ("target", name),
+                ];
+                Some((labels, decision?))
+            })
+            .collect();
         for gauge in &GAUGES {
-            let values = policies.iter().flat_map(|policy| self.values(gauge, policy));
+            let series: Vec<_> = targets
+                .iter()
+                .flat_map(|(labels, decision)| (gauge.values)(decision, labels))
+                .collect();
+            let values = series.iter().map(|(labels, value)| (labels, *value));
             gauges(&mut encoder, gauge.name, gauge.unit, gauge.help, values)?;
         }
         Ok(())

@@ -34,9 +34,6 @@ const NUDGERS: usize = 4;
 /// How often it is looked for documents to renew.
 const RENEWAL_PERIOD: Duration = Duration::from_secs(1);
 
-/// How often the statuses are dropped that the watch has told of.
-const FORGET_PERIOD: Duration = Duration::from_secs(10);
-
 const WATCHES_ENDED: &str = "the watches ended";
 
 /// What a term of leadership needs.
@@ -109,7 +106,6 @@ impl Term<'_> {
             });
         }
         tasks.spawn(renew(self.index.clone(), self.queue.clone()));
-        tasks.spawn(forget_seen(Arc::clone(&self.cluster)));
         for _ in 0..NUDGERS {
             let nudger = self.cluster.nudger.clone();
             tasks.spawn(async move {
@@ -194,16 +190,6 @@ async fn renew(index: Index, queue: WriteQueue) -> &'static str {
         for policy in index.renewals(words::now()) {
             queue.push(policy, Lane::Rest);
         }
-    }
-}
-
-/// Drops the statuses that are kept only until the watch tells of them.
-async fn forget_seen(cluster: Arc<Cluster>) -> &'static str {
-    let mut tick = interval(FORGET_PERIOD);
-    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        tick.tick().await;
-        cluster.status.forget_seen(&cluster.policies);
     }
 }
 
