@@ -4,6 +4,7 @@
 //! from what is published is handed to reconcile, which writes documents and then status. `plan` does the same once, from
 //! files, and touches no cluster.
 
+pub mod causes;
 pub mod chain;
 pub mod check;
 pub mod cli;

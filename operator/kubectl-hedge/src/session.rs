@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use hedgerow::causes::with_causes;
 use hedgerow::cluster::PolicyKey;
 use hedgerow::exit::Failure;
 use hedgerow_api::{HedgePolicy, HedgePolicyStatus};
@@ -190,20 +191,6 @@ pub(crate) fn say(error: &kube::Error) -> String {
         kube::Error::Api(status) => status.message.clone(),
         other => with_causes(other),
     }
-}
-
-/// An error with what it comes from, each once.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let said = error.to_string();
-        if !text.contains(&said) {
-            text = format!("{text}: {said}");
-        }
-        cause = error.source();
-    }
-    text
 }
 
 /// What `error` means for the program, when it asked for `what`.

@@ -9,6 +9,7 @@ use tracing::{Instrument, info_span};
 
 use super::client::WRITE_TIMEOUT;
 use super::fence::{Fence, NotLeading};
+use crate::causes::with_causes;
 use crate::heartbeat;
 use crate::telemetry::TRACES;
 
@@ -146,23 +147,9 @@ impl From<kube::Error> for WriteError {
     fn from(error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => Self::Refused(status),
-            other => Self::Unreachable(sources(&other)),
+            other => Self::Unreachable(with_causes(&other)),
         }
     }
-}
-
-/// An error with its causes, since kube's own words for a refused connection are "ServiceError".
-fn sources(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
 }
 
 /// Sends writes: each behind the fence and within [`WRITE_TIMEOUT`].
