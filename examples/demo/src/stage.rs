@@ -24,9 +24,9 @@ pub(crate) struct Stage {
     client: Client,
     /// Where data and logs are.
     folder: PathBuf,
-    /// Addresses, each `HOST:PORT`: of the front end, of the replicas' control, of Prometheus and of the operator's metrics.
+    replicas: Control,
+    /// Addresses, each `HOST:PORT`: of the front end, of Prometheus and of the operator's metrics.
     front_end: String,
-    replicas: String,
     prometheus: String,
     operator: String,
     _parts: Parts,
@@ -64,12 +64,12 @@ impl Stage {
 
     /// Where the replicas expose theirs.
     pub(crate) fn replica_metrics(&self) -> String {
-        format!("http://{}/metrics", self.replicas)
+        format!("http://{}/metrics", self.replicas.address())
     }
 
     /// Disturbs the replicas: `latency=1.3`, `bulk=120`.
     pub(crate) async fn disturb(&self, how: &str) -> Result<()> {
-        Control::new(self.replicas.clone())?.disturb(how).await
+        self.replicas.disturb(how).await
     }
 
     /// What a person can open, and how.
@@ -88,7 +88,7 @@ impl Stage {
                 "disturb",
                 format!(
                     "curl -X POST 'http://{}/control?latency=1.3&bulk=120'",
-                    self.replicas
+                    self.replicas.address()
                 ),
             ),
             ("logs", self.folder.display().to_string()),

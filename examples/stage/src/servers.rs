@@ -19,7 +19,7 @@ pub struct Servers {
 }
 
 /// Where replicas are watched and disturbed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Control {
     address: String,
     /// Kept: to make one takes longer than some disturbances last.

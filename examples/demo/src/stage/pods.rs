@@ -2,7 +2,7 @@
 //! what is seen from outside is seen through Services, which this machine reaches.
 
 use anyhow::{Result, bail};
-use hedgerow_stage::NAMESPACE;
+use hedgerow_stage::{Control, NAMESPACE};
 use hedgerow_tests::{HelmVersion, Image, Kubectl, Node, Release};
 use serde_json::json;
 
@@ -42,7 +42,7 @@ impl Stage {
         }
         Ok(Self {
             front_end: service(&kubectl, NAMESPACE, "search", 8080).await?,
-            replicas: service(&kubectl, NAMESPACE, "search", 9100).await?,
+            replicas: Control::new(service(&kubectl, NAMESPACE, "search", 9100).await?)?,
             prometheus: service(&kubectl, "monitoring", "prometheus", 9090).await?,
             operator: service(&kubectl, Release::HOME, "hedgerow", 8080).await?,
             kubeconfig: node.kubeconfig(),

@@ -63,7 +63,7 @@ impl Stage {
             client: plane.cluster().client().await?,
             folder,
             front_end,
-            replicas: servers.control().address().to_owned(),
+            replicas: servers.control().clone(),
             prometheus: prometheus.url().trim_start_matches("http://").to_owned(),
             operator: metrics,
             _parts: Parts::Processes {
