@@ -41,14 +41,18 @@ pub enum Image {
 }
 
 impl Image {
-    /// What a pod names it.
-    pub const fn name(self) -> &'static str {
+    const fn program(self) -> &'static str {
         match self {
-            Self::Operator => "localhost/hedgerow:dev",
-            Self::MountedClient => "localhost/mounted-client:dev",
-            Self::SearchCluster => "localhost/search-cluster:dev",
-            Self::Prometheus => "localhost/prometheus:dev",
+            Self::Operator => "hedgerow",
+            Self::MountedClient => "mounted-client",
+            Self::SearchCluster => "search-cluster",
+            Self::Prometheus => "prometheus",
         }
+    }
+
+    /// What a pod names it.
+    pub fn name(self) -> String {
+        format!("localhost/{}:dev", self.program())
     }
 
     /// Its archive.
@@ -56,13 +60,9 @@ impl Image {
     /// # Errors
     /// When it is not built, saying which command does that.
     pub fn archive(self) -> Result<PathBuf> {
-        let file = match self {
-            Self::Operator => "hedgerow.tar",
-            Self::MountedClient => "mounted-client.tar",
-            Self::SearchCluster => "search-cluster.tar",
-            Self::Prometheus => "prometheus.tar",
-        };
-        let path = target().join("node-images").join(file);
+        let path = target()
+            .join("node-images")
+            .join(format!("{}.tar", self.program()));
         ensure!(
             path.is_file(),
             "there is no {}; `make node-images` builds it",

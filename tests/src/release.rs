@@ -49,10 +49,8 @@ impl Release {
     }
 
     async fn apply(&self, command: &str, values: &Value) -> Result<()> {
-        let (repository, tag) = Image::Operator
-            .name()
-            .rsplit_once(':')
-            .context("an image has a tag")?;
+        let image = Image::Operator.name();
+        let (repository, tag) = image.rsplit_once(':').context("an image has a tag")?;
         let mut values = values.clone();
         values["image"] = json!({ "repository": repository, "tag": tag });
         let arguments = [
