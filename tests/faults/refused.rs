@@ -22,38 +22,6 @@ pub(crate) const FAULTS: [&str; 3] = [
 
 const A_WHILE: Duration = Duration::from_secs(5);
 
-fn list(items: Value) -> String {
-    json!({ "apiVersion": "v1", "kind": "List", "items": items }).to_string()
-}
-
-/// What refuses every write of a ConfigMap in a namespace.
-fn admission(namespace: &Namespace) -> (String, String) {
-    let name = format!("no-config-maps-{}", namespace.name());
-    let rule = list(json!([
-        {
-            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
-            "metadata": { "name": name },
-            "spec": {
-                "matchConstraints": { "resourceRules": [{
-                    "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["configmaps"],
-                }] },
-                "validations": [{ "expression": "false", "message": "not here" }],
-            },
-        },
-        {
-            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
-            "metadata": { "name": name },
-            "spec": {
-                "policyName": name, "validationActions": ["Deny"],
-                "matchResources": { "namespaceSelector": {
-                    "matchLabels": { "kubernetes.io/metadata.name": namespace.name() },
-                } },
-            },
-        },
-    ]));
-    (name, rule)
-}
-
 /// No more ConfigMaps than there are. What counts them is a controller; here the test says what it would say.
 async fn quota(namespace: &Namespace) {
     let spec = json!({ "hard": { "count/configmaps": "1" } });
@@ -95,8 +63,7 @@ async fn a_namespace_that_refuses_writes_takes_no_other_along() {
     join_all(all.map(async |namespace| says(namespace, "kb", &["Tuned"]).await.unwrap())).await;
 
     let fault = now();
-    let (rule, manifest) = admission(&denied);
-    denied.apply(&manifest).await.unwrap();
+    let rule = denied.refuse_config_maps().await.unwrap();
     quota(&full).await;
     // Its end waits for this one.
     let held = json!({ "apiVersion": "v1", "kind": "ConfigMap",

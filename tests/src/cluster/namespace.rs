@@ -9,7 +9,7 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1 as core;
 use kube::api::ObjectMeta;
 use kube::{Api, Client, Resource};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::Kubectl;
 
@@ -72,6 +72,40 @@ impl Namespace {
             metadata.remove("managedFields");
         }
         Ok(policy)
+    }
+
+    /// Has the API server refuse every write of a ConfigMap in it, with the words "not here", a moment from now on. Returns the
+    /// name of the policy that does so, and of its binding.
+    ///
+    /// # Errors
+    /// When that is refused, with what kubectl said.
+    pub async fn refuse_config_maps(&self) -> Result<String> {
+        let name = format!("no-config-maps-{}", self.name);
+        let manifest = json!({ "apiVersion": "v1", "kind": "List", "items": [
+            {
+                "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+                "metadata": { "name": name },
+                "spec": {
+                    "matchConstraints": { "resourceRules": [{
+                        "apiGroups": [""], "apiVersions": ["v1"],
+                        "operations": ["CREATE", "UPDATE"], "resources": ["configmaps"],
+                    }] },
+                    "validations": [{ "expression": "false", "message": "not here" }],
+                },
+            },
+            {
+                "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+                "metadata": { "name": name },
+                "spec": {
+                    "policyName": name, "validationActions": ["Deny"],
+                    "matchResources": { "namespaceSelector": {
+                        "matchLabels": { "kubernetes.io/metadata.name": self.name },
+                    } },
+                },
+            },
+        ] });
+        self.apply(&manifest.to_string()).await?;
+        Ok(name)
     }
 
     /// Applies a manifest to it.

@@ -1,7 +1,6 @@
 //! Each way in which a write is refused says what to do.
 
 use hedgerow::cluster::{PublishError, Published};
-use serde_json::json;
 
 use crate::scene::{
     CONFIG_MAP, NOW, PATIENCE, View, control_plane, create_policy, desired, is_absent, namespace,
@@ -36,29 +35,7 @@ async fn an_immutable_config_map_is_told() {
 async fn an_admission_policy_that_refuses_is_told() {
     let namespace = namespace("denied").await;
     let owner = create_policy(&namespace, "kb").await;
-    let name = format!("no-config-maps-{}", namespace.name());
-    let rule = json!({ "apiVersion": "v1", "kind": "List", "items": [
-        {
-            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": { "name": name },
-            "spec": {
-                "matchConstraints": { "resourceRules": [{
-                    "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"],
-                }] },
-                "validations": [{ "expression": "false", "message": "not here" }],
-            },
-        },
-        {
-            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
-            "metadata": { "name": name },
-            "spec": {
-                "policyName": name, "validationActions": ["Deny"],
-                "matchResources": { "namespaceSelector": {
-                    "matchLabels": { "kubernetes.io/metadata.name": namespace.name() },
-                } },
-            },
-        },
-    ] });
-    namespace.apply(&rule.to_string()).await.unwrap();
+    namespace.refuse_config_maps().await.unwrap();
     hedgerow_tests::eventually("the admission policy is in force", PATIENCE, async || {
         let probe = ["create", "configmap", "probe", "--dry-run=server"];
         anyhow::ensure!(namespace.kubectl(&probe).await.is_err());
